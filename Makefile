@@ -1,0 +1,43 @@
+# Everything starts from Python 3.11 or newer and make. `make help` lists the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# One thread per process: with two busy cores, small two-thread operations wait for each other.
+export OMP_NUM_THREADS ?= 2
+
+.PHONY: help demo test test-slow lint bench docs clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c "import sys; assert sys.version_info >= (3, 11), 'Handrail needs Python 3.11 or newer'"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[box2d,dev]"
+	@touch $@
+
+demo: $(READY) ## a random policy is made to obey, and plays before and after
+	$(BIN)/python examples/obey_before_training.py
+
+test: lint ## all checks and tests
+	$(BIN)/python -m pytest
+
+test-slow: $(READY) ## the long checks too
+	$(BIN)/python -m pytest -m "slow or not slow"
+
+lint: $(READY) ## ruff, mypy --strict, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict
+	$(BIN)/lint-imports
+
+bench: $(READY) ## side-by-side timings, written to docs/benchmarks
+	$(BIN)/python -m benchmarks
+
+docs: $(READY) ## run every example of the docs, and check their links
+	$(BIN)/python docs/check.py
+
+clean: ## forget the environment
+	rm -rf $(VENV)

@@ -1,0 +1,123 @@
+"""Checks shared by every kind of constraint; each failure has a message of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+from handrail.errors import InvalidConstraint
+from handrail.regions import Points
+
+Action = int | Mapping[int, float]
+
+
+def as_mapping(action: Action) -> Mapping[int, float]:
+    """One action or several, as {action: weight}."""
+    return action if isinstance(action, Mapping) else {action: 1.0}
+
+
+def in_words(action: Action) -> str:
+    """'action 1', '0.5·action 0 + action 2'."""
+    parts = [
+        f"action {index}" if weight == 1.0 else f"{weight:g}·action {index}"
+        for index, weight in as_mapping(action).items()
+    ]
+    return " + ".join(parts)
+
+
+def check_actions(action: Action) -> None:
+    """Every action an index, every weight a number, not all of them zero."""
+    actions = as_mapping(action)
+    if not actions:
+        raise InvalidConstraint("The action mapping is empty: name at least one action.")
+    for index, weight in actions.items():
+        check_action(index)
+        check_number(weight, f"The weight of action {index}")
+    if all(weight == 0.0 for weight in actions.values()):
+        raise InvalidConstraint(f"All weights are zero in {dict(actions)}: nothing is constrained.")
+
+
+def check_where(where: Any) -> None:
+    """`where` must be a place."""
+    if not isinstance(where, Points):
+        raise InvalidConstraint(
+            f"`where` must be a place such as Points([[...]]), but got {type(where).__name__}."
+        )
+
+
+def check_priority(priority: Any) -> None:
+    """Positive."""
+    check_number(priority, "The priority")
+    if priority <= 0.0:
+        raise InvalidConstraint(f"The priority must be positive, but got {priority:g}.")
+
+
+def check_action(action: Any) -> None:
+    """A non-negative integer."""
+    if isinstance(action, bool) or not isinstance(action, Integral):
+        raise InvalidConstraint(
+            f"An action is an index 0, 1, 2, … (or a mapping {{index: weight}}), but got "
+            f"{action!r}."
+        )
+    if action < 0:
+        raise InvalidConstraint(f"Unknown action {action}: actions are numbered from 0.")
+
+
+def check_known_action(name: str, action: int, n_actions: int) -> None:
+    """An action that the policy has."""
+    if action >= n_actions:
+        raise InvalidConstraint(
+            f"{name!r} names action {action}, but the policy has {n_actions} actions: "
+            f"0 to {n_actions - 1}."
+        )
+
+
+def check_number(value: Any, what: str) -> None:
+    """A finite real number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidConstraint(f"{what} must be a number, but got {value!r}.")
+    if not math.isfinite(value):
+        raise InvalidConstraint(f"{what} must be finite, but got {value}.")
+
+
+def check_bound(bound: Any, action: Action) -> None:
+    """Strictly inside what the sum of probabilities can reach."""
+    check_number(bound, "The bound")
+    weights = as_mapping(action).values()
+    lowest, highest = min(0.0, *weights), max(0.0, *weights)
+    if bound in (lowest, highest):
+        inside = lowest + 0.001 if bound == lowest else highest - 0.001
+        raise InvalidConstraint(
+            f"A softmax never reaches a probability of exactly 0 or 1, so {in_words(action)} "
+            f"cannot be bounded by {bound:g}. Use {inside:g} instead."
+        )
+    if not lowest < bound < highest:
+        raise InvalidConstraint(
+            f"{in_words(action)} is always between {lowest:g} and {highest:g}, but the bound is "
+            f"{bound:g}."
+        )
+
+
+def check_order(lower: float, upper: float) -> None:
+    """Lower ≤ upper."""
+    if lower > upper:
+        raise InvalidConstraint(
+            f"The lower bound {lower:g} is above the upper bound {upper:g}. Swap them."
+        )
+
+
+def check_linear_bounds(lower: Any, upper: Any, lowest: float, highest: float) -> None:
+    """At least one bound, in order, and reachable."""
+    for value, what in ((lower, "lower"), (upper, "upper")):
+        if isinstance(value, bool) or not isinstance(value, Real) or math.isnan(value):
+            raise InvalidConstraint(f"Linear: `{what}` must be a number, but got {value!r}.")
+    if math.isinf(lower) and math.isinf(upper):
+        raise InvalidConstraint("Linear needs a finite `lower` or `upper` bound (or both).")
+    check_order(lower, upper)
+    if lower >= highest or upper <= lowest:
+        raise InvalidConstraint(
+            f"Linear: this sum always lies strictly between {lowest:g} and {highest:g}, so it "
+            f"cannot be within [{lower:g}, {upper:g}]."
+        )

@@ -1,0 +1,175 @@
+"""Which constraints contradict each other, in words.
+
+A program that has no answer, or only an absurd one, is reduced to the smallest set of rows that
+already has none. Pairs have a closed form; larger sets are found by leaving rows out one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from scipy.optimize import linprog
+
+from handrail.arrays import Array, Indices
+from handrail.errors import InfeasibleConstraints
+from handrail.minimum_norm import CONFLICT_RATIO, MinimumNorm, scale_rows, solve_minimum_norm
+from handrail.rows import Rows
+
+
+@final
+@dataclass(frozen=True)
+class Conflict:
+    """Rows that cannot all be satisfied; leaving out any one of them would do.
+
+    Attributes:
+        rows: indices into the constraint rows.
+        labels: what the user calls them.
+        distance: the largest distance between their states.
+        at_one_state: whether no probabilities at all could satisfy them (not even another network).
+    """
+
+    rows: tuple[int, ...]
+    labels: tuple[str, ...]
+    distance: float
+    at_one_state: bool
+
+    def __str__(self) -> str:
+        names = " and ".join(f"{label!r}" for label in self.labels)
+        if len(self.rows) == 1:
+            return f"{names} cannot be moved: the network's output no longer depends on its weights"
+        if self.at_one_state:
+            return f"{names} ask for probabilities that do not exist together at the same state"
+        if len(self.rows) == 2:
+            return f"{names} ask opposite things {self.distance:.3g} apart"
+        return f"{names} cannot hold together (their states lie within {self.distance:.3g})"
+
+
+def solve_or_explain(
+    matrix: Array, lower: Array, upper: Array, indices: Indices, rows: Rows
+) -> MinimumNorm:
+    """The minimum-norm answer, or `InfeasibleConstraints` with the smallest conflicting set."""
+    answer = solve_minimum_norm(matrix, lower, upper)
+    if answer.feasible:
+        return answer
+    conflict = find_conflict(matrix, lower, upper, indices, rows)
+    raise InfeasibleConstraints(
+        f"No step satisfies all {len(rows)} constraint rows. {conflict}.",
+        "Relax one of them, move their states apart, or use soft=True.",
+    )
+
+
+def find_conflict(
+    matrix: Array, lower: Array, upper: Array, indices: Indices, rows: Rows
+) -> Conflict:
+    """The smallest set of rows of an infeasible program that is infeasible by itself."""
+    lengths = np.linalg.norm(matrix, axis=1)
+    stuck = np.flatnonzero((lengths == 0.0) & (np.maximum(lower, -upper) > 0.0))
+    if len(stuck):
+        chosen = stuck[:1]
+    else:
+        pair = _conflicting_pair(matrix, lower, upper)
+        chosen = pair if pair is not None else _smallest_set(matrix, lower, upper)
+    return describe(indices[chosen], rows)
+
+
+def describe(indices: Indices, rows: Rows, at_one_state: bool = False) -> Conflict:
+    """A conflict between the given rows, with names and distance."""
+    states = rows.first_states[indices].reshape(len(indices), -1)
+    distances = np.linalg.norm(states[:, None] - states[None], axis=2)
+    return Conflict(
+        rows=tuple(int(i) for i in indices),
+        labels=tuple(rows.labels[i] for i in indices),
+        distance=float(distances.max()),
+        at_one_state=at_one_state,
+    )
+
+
+def impossible_at_one_state(rows: Rows) -> Conflict | None:
+    """Rows at the same state that no probability vector satisfies, such as π₀ ≥ 0.6 and π₁ ≥ 0.6.
+
+    The linear model does not see these when there are three or more actions: it knows that
+    probabilities add up to 1, not that they are positive.
+    """
+    simple = np.bincount(rows.row_of_sample, minlength=len(rows)) == 1
+    groups: dict[bytes, list[int]] = {}
+    for i in np.flatnonzero(simple):
+        groups.setdefault(rows.first_states[i].tobytes(), []).append(int(i))
+    for group in groups.values():
+        if len(group) > 1 and not _has_probabilities(group, rows):
+            smallest = list(group)
+            for row in group:
+                rest = [i for i in smallest if i != row]
+                if not _has_probabilities(rest, rows):
+                    smallest = rest
+            return describe(np.array(smallest), rows, at_one_state=True)
+    return None
+
+
+def _has_probabilities(group: list[int], rows: Rows) -> bool:
+    by_row = rows.samples()
+    weights = np.concatenate([rows.weights[by_row[i]] for i in group]) if group else None
+    if weights is None:
+        return True
+    lower, upper = rows.lower[group], rows.upper[group]
+    from_below, from_above = np.isfinite(lower), np.isfinite(upper)
+    n_actions = weights.shape[1]
+    result = linprog(
+        np.zeros(n_actions),
+        A_ub=np.concatenate([-weights[from_below], weights[from_above]]),
+        b_ub=np.concatenate([-lower[from_below], upper[from_above]]),
+        A_eq=np.ones((1, n_actions)),
+        b_eq=[1.0],
+        bounds=(0.0, 1.0),
+    )
+    return bool(result.status == 0)
+
+
+def _conflicting_pair(matrix: Array, lower: Array, upper: Array) -> Indices | None:
+    """The pair of rows that needs the longest answer, if that is absurdly long.
+
+    For unit rows â and bounds b̂ both held, ‖x‖² = (b̂ᵢ² + b̂ⱼ² - 2c b̂ᵢb̂ⱼ)/(1 - c²), c = âᵢ·âⱼ. With a
+    sign per row every bound reads âx ≥ b̂, and 1 + c is taken as ½‖âᵢ + âⱼ‖² so that nearly opposite
+    rows keep their digits.
+    """
+    rows = scale_rows(matrix, lower, upper)
+    from_below, from_above = np.isfinite(rows.lower), np.isfinite(rows.upper)
+    units = np.concatenate([rows.matrix[from_below], -rows.matrix[from_above]])
+    bounds = np.concatenate([rows.lower[from_below], -rows.upper[from_above]])
+    owners = np.concatenate([np.flatnonzero(from_below), np.flatnonzero(from_above)])
+    worst, pair = CONFLICT_RATIO**2, None
+    for i in range(len(bounds)):
+        one_plus_c = 0.5 * ((units[i] + units) ** 2).sum(axis=1)
+        cosine = one_plus_c - 1.0
+        # The other row conflicts only if the answer to one alone breaks the other.
+        broken = (bounds > cosine * bounds[i]) & (bounds[i] > cosine * bounds)
+        broken[i] = False
+        numerator = (bounds[i] + bounds) ** 2 - 2.0 * one_plus_c * bounds[i] * bounds
+        length = np.where(broken, numerator / np.maximum(one_plus_c * (1.0 - cosine), 1e-300), 0.0)
+        j = int(np.argmax(length))
+        if length[j] > worst and owners[j] != owners[i]:
+            worst, pair = float(length[j]), np.array(sorted((owners[i], owners[j])))
+    return pair
+
+
+def _smallest_set(matrix: Array, lower: Array, upper: Array) -> Indices:
+    """Deletion filter: leave out every row without which the program is still infeasible."""
+    kept = np.arange(len(lower))
+    size = len(kept)
+    # Halving first: most rows have nothing to do with the conflict.
+    chunk = max(size // 2, 1)
+    while True:
+        start = 0
+        while start < len(kept):
+            rest = np.delete(kept, slice(start, start + chunk))
+            if (
+                len(rest)
+                and not solve_minimum_norm(matrix[rest], lower[rest], upper[rest]).feasible
+            ):
+                kept = rest
+            else:
+                start += chunk
+        if chunk == 1:
+            return kept
+        chunk = max(chunk // 2, 1)

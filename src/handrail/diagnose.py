@@ -1,0 +1,168 @@
+"""What a set of constraints asks of a policy, before anything is changed.
+
+The same analysis that a failing program would report, without raising: conflicts, rows that say
+nothing new, states that nearly coincide, the condition of the kernel, and which rows are the hard
+ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from handrail.arrays import Array, Indices
+from handrail.conflicts import Conflict, find_conflict, impossible_at_one_state
+from handrail.constraints import Constraint
+from handrail.expansion import expand
+from handrail.linearise import Linearisation
+from handrail.minimum_norm import MinimumNorm, solve_minimum_norm
+from handrail.policies import CategoricalPolicy
+from handrail.program import ALL_AT_ONCE, LeastChange, solve_program
+from handrail.rows import Rows
+from handrail.targets import Targets
+
+# States closer than this, relative to the largest coordinate of any, nearly coincide.
+_NEARLY_COINCIDE = 1e-3
+_MOST_CONFLICTS = 10
+
+
+@final
+@dataclass(frozen=True)
+class Diagnosis:
+    """What stands in the way of a set of constraints, and what does not.
+
+    Attributes:
+        conflicts: disjoint sets of rows that contradict each other, the clearest first.
+        redundant: rows that are violated now but hold by themselves once the others do.
+        dominated: (weaker, stronger) rows at the same state: the weaker says nothing new.
+        nearly_coinciding: (row, row, distance) of different states that are almost the same.
+        kernel_condition: of the tangent kernel, rows scaled to unit length.
+        multipliers: {row: multiplier} of the rows that hold the solution, hardest first; the price
+            of the row's last bit, in ‖Δθ‖² per unit of its bound.
+        n_rows: how many rows there are.
+    """
+
+    conflicts: tuple[Conflict, ...]
+    redundant: tuple[str, ...]
+    dominated: tuple[tuple[str, str], ...]
+    nearly_coinciding: tuple[tuple[str, str, float], ...]
+    kernel_condition: float
+    multipliers: dict[str, float]
+    n_rows: int
+
+    @property
+    def feasible(self) -> bool:
+        """Whether no conflict was found."""
+        return not self.conflicts
+
+    def __str__(self) -> str:
+        lines = [f"{self.n_rows} rows, kernel condition {self.kernel_condition:.1e}"]
+        lines += [f"conflict: {conflict}" for conflict in self.conflicts]
+        lines += [f"{weak!r} says less than {strong!r}" for weak, strong in self.dominated]
+        lines += [f"{a!r} and {b!r} are {d:.2g} apart" for a, b, d in self.nearly_coinciding]
+        if self.redundant:
+            lines.append(f"{len(self.redundant)} violated rows hold once the others do")
+        if self.multipliers:
+            hardest = ", ".join(f"{name!r}" for name in list(self.multipliers)[:5])
+            lines.append(f"{len(self.multipliers)} rows do the work; hardest: {hardest}")
+        return "\n".join(lines)
+
+
+def diagnose(policy: CategoricalPolicy, constraints: Sequence[Constraint]) -> Diagnosis:
+    """Analyse constraints at the policy's present weights, which are not changed."""
+    rows = expand(constraints, policy)
+    model = Linearisation(policy, rows)
+    conflicts = _conflicts(policy, model, rows)
+    multipliers, change = np.zeros(len(rows)), np.zeros(len(rows))
+    if not conflicts:
+        lower, upper = _asked(policy, rows)
+        solution = solve_program(model, LeastChange(model), lower, upper, _hard)
+        multipliers, change = solution.multipliers, solution.change
+    violated = rows.violations(model.values) > 0.0
+    redundant = np.flatnonzero(violated & (multipliers == 0.0) & (change != 0.0))
+    hardest = sorted(np.flatnonzero(multipliers), key=lambda i: -abs(multipliers[i]))
+    return Diagnosis(
+        conflicts=tuple(conflicts),
+        redundant=tuple(rows.labels[i] for i in redundant),
+        dominated=tuple(_dominated(rows)),
+        nearly_coinciding=tuple(_nearly_coinciding(rows)),
+        kernel_condition=_condition(model),
+        multipliers={rows.labels[i]: float(multipliers[i]) for i in hardest},
+        n_rows=len(rows),
+    )
+
+
+def _hard(matrix: Array, lower: Array, upper: Array, indices: Indices) -> MinimumNorm:
+    del indices  # names are not needed: conflicts were looked for before
+    return solve_minimum_norm(matrix, lower, upper)
+
+
+def _asked(policy: CategoricalPolicy, rows: Rows) -> tuple[Array, Array]:
+    """The change that each row needs, in the log-odds' first order as in enforcement."""
+    targets = Targets(rows, tolerance=1e-6)
+    position = targets.position(policy.probabilities(rows.states))
+    return targets.allowed_change(position, trust=np.inf)
+
+
+def _conflicts(policy: CategoricalPolicy, model: Linearisation, rows: Rows) -> list[Conflict]:
+    """Conflicts one after the other, each without the rows of those before."""
+    impossible = impossible_at_one_state(rows)
+    found = [impossible] if impossible is not None else []
+    lower, upper = _asked(policy, rows)
+    left = np.setdiff1d(np.arange(len(rows)), [i for c in found for i in c.rows])
+    while len(left) and len(found) < _MOST_CONFLICTS:
+        chosen = left
+        if len(left) > ALL_AT_ONCE:
+            # Conflicts live among rows that are violated or nearly so.
+            need = np.maximum(lower, -upper)[left]
+            chosen = left[np.argsort(-need, kind="stable")[:ALL_AT_ONCE]]
+        matrix = LeastChange(model).matrix(chosen)
+        if solve_minimum_norm(matrix, lower[chosen], upper[chosen]).feasible:
+            break
+        found.append(find_conflict(matrix, lower[chosen], upper[chosen], chosen, rows))
+        left = np.setdiff1d(left, found[-1].rows)
+    return found
+
+
+def _dominated(rows: Rows) -> list[tuple[str, str]]:
+    """Rows of the same functional whose interval contains another row's."""
+    groups: dict[bytes, list[int]] = {}
+    for i, samples in enumerate(rows.samples()):
+        key = rows.states[samples].tobytes() + rows.weights[samples].tobytes()
+        groups.setdefault(key, []).append(i)
+    return [
+        (rows.labels[weak], rows.labels[strong])
+        for group in groups.values()
+        for weak in group
+        for strong in group
+        if weak != strong
+        and rows.lower[weak] <= rows.lower[strong]
+        and rows.upper[weak] >= rows.upper[strong]
+    ]
+
+
+def _nearly_coinciding(rows: Rows) -> list[tuple[str, str, float]]:
+    """Pairs of different states that a smooth network can hardly tell apart."""
+    states = rows.first_states.reshape(len(rows), -1)
+    radius = _NEARLY_COINCIDE * float(np.abs(states).max())
+    pairs = KDTree(states).query_pairs(radius, output_type="ndarray")
+    distances = np.linalg.norm(states[pairs[:, 0]] - states[pairs[:, 1]], axis=1)
+    return [
+        (rows.labels[i], rows.labels[j], float(d))
+        for (i, j), d in zip(pairs.tolist(), distances, strict=True)
+        if d > 0.0
+    ]
+
+
+def _condition(model: Linearisation) -> float:
+    """Condition of the kernel on at most a working set of rows, scaled to a unit diagonal."""
+    step = -(-len(model) // ALL_AT_ONCE)
+    kernel = model.kernel(np.arange(0, len(model), step))
+    lengths = np.sqrt(np.diag(kernel))
+    if not lengths.all():
+        return float("inf")
+    return float(np.linalg.cond(kernel / np.outer(lengths, lengths)))

@@ -1,0 +1,204 @@
+"""Make the real network obey, exactly: linearise, solve, step, measure; repeat (design.md level 2).
+
+Each iteration asks for the smallest change of the network that the first-order model says is enough
+(objective "parameters"), takes it, and measures what it did. A probability is asked to move in its
+log-odds: they are unbounded and nearly linear in the weights, so the model holds for far larger
+steps than that of the probability itself, and a saturated action can be moved at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from handrail.arrays import Array, Indices
+from handrail.conflicts import impossible_at_one_state, solve_or_explain
+from handrail.constraints import Constraint
+from handrail.errors import InfeasibleConstraints, InvalidConstraint, UnsatisfiedConstraints
+from handrail.expansion import expand
+from handrail.gradients import Gradient, take_step
+from handrail.linearise import Linearisation
+from handrail.minimum_norm import MinimumNorm
+from handrail.policies import CategoricalPolicy
+from handrail.program import LeastChange, solve_program
+from handrail.rows import Rows
+from handrail.targets import Targets
+
+MAX_ITERATIONS = 50
+_HALVINGS = 12
+
+
+@final
+@dataclass(frozen=True)
+class Iteration:
+    """What one linearisation promised and what the network did."""
+
+    predicted_violation: float
+    measured_violation: float
+    step: float  # the fraction of the solved step that was taken
+    active: int  # rows that held the step
+
+
+@final
+@dataclass(frozen=True)
+class Enforcement:
+    """How a policy was made to obey.
+
+    Attributes:
+        satisfied: whether every row is within the tolerance. If not, the policy is as it was.
+        worst_violation: of the policy that came out; positive means broken.
+        history: one entry per iteration.
+        parameter_change: ‖Δθ‖.
+        policy_change: the largest change of any probability on the reference states, if given.
+        reason: why it failed; empty if it did not.
+    """
+
+    satisfied: bool
+    worst_violation: float
+    history: tuple[Iteration, ...]
+    parameter_change: float
+    policy_change: float | None
+    reason: str
+
+    @property
+    def iterations(self) -> int:
+        """Linearisations that were needed."""
+        return len(self.history)
+
+    def raise_if_unsatisfied(self) -> Enforcement:
+        """Itself, or `UnsatisfiedConstraints` with the reason."""
+        if not self.satisfied:
+            raise UnsatisfiedConstraints(self.reason)
+        return self
+
+
+def enforce(
+    policy: CategoricalPolicy,
+    constraints: Sequence[Constraint],
+    tolerance: float = 1e-6,
+    reference_states: ArrayLike | None = None,
+) -> Enforcement:
+    """Change the policy's weights, as little as possible, until every constraint holds.
+
+    Args:
+        policy: changed in place; left exactly as it was on failure.
+        constraints: all of them must hold.
+        tolerance: the largest violation allowed.
+        reference_states: (n, *observation_shape), where to measure how much else has changed.
+    """
+    if not (np.isfinite(tolerance) and tolerance > 0.0):
+        raise InvalidConstraint(f"The tolerance must be positive and finite, not {tolerance!r}.")
+    rows = expand(constraints, policy)
+    return enforce_rows(policy, rows, tolerance, reference_states)
+
+
+def enforce_rows(
+    policy: CategoricalPolicy,
+    rows: Rows,
+    tolerance: float,
+    reference_states: ArrayLike | None = None,
+) -> Enforcement:
+    """`enforce` for constraints that were expanded already."""
+    original = _snapshot(policy)
+    reference = None if reference_states is None else policy.probabilities(reference_states)
+    history: list[Iteration] = []
+    try:
+        reason = _relinearise(policy, rows, tolerance, history)
+    except BaseException:
+        _restore(policy, original)
+        raise
+    if reason:
+        _restore(policy, original)
+    change = None
+    if reference is not None and reference_states is not None:
+        change = float(np.abs(policy.probabilities(reference_states) - reference).max())
+    return Enforcement(
+        satisfied=not reason,
+        worst_violation=_worst(policy, rows),
+        history=tuple(history),
+        parameter_change=_distance(policy, original),
+        policy_change=change,
+        reason=reason,
+    )
+
+
+def _relinearise(
+    policy: CategoricalPolicy, rows: Rows, tolerance: float, history: list[Iteration]
+) -> str:
+    """Step until satisfied; the reason why not, or nothing."""
+    if _worst(policy, rows) <= tolerance:
+        return ""
+    impossible = impossible_at_one_state(rows)
+    if impossible is not None:
+        return f"{impossible}. Relax one of them."
+    targets = Targets(rows, tolerance)
+
+    def solver(matrix: Array, lower: Array, upper: Array, indices: Indices) -> MinimumNorm:
+        return solve_or_explain(matrix, lower, upper, indices, rows)
+
+    trust = 1.0
+    for _ in range(MAX_ITERATIONS):
+        model = Linearisation(policy, rows)
+        position = targets.position(policy.probabilities(rows.states))
+        lower, upper = targets.allowed_change(position, trust)
+        try:
+            solution = solve_program(model, LeastChange(model), lower, upper, solver)
+        except InfeasibleConstraints as conflict:
+            return f"{conflict.cause} Relax one of them, or move their states apart."
+        step = _line_search(policy, targets, rows, model.direction(solution.coefficients))
+        predicted = rows.violations(targets.predicted_values(position, step * solution.change))
+        measured = _worst(policy, rows)
+        active = int(np.count_nonzero(solution.multipliers))
+        history.append(Iteration(float(predicted.max()), measured, step, active))
+        if measured <= tolerance:
+            return ""
+        if step == 0.0:
+            break
+        trust *= 2.0 if step == 1.0 else step
+    return (
+        f"After {len(history)} linearisations the worst violation is {_worst(policy, rows):.2g}, "
+        f"above the tolerance of {tolerance:g}, and no further step improves it. Use a wider "
+        "network, relax the constraints, or raise the tolerance."
+    )
+
+
+def _line_search(
+    policy: CategoricalPolicy, targets: Targets, rows: Rows, direction: Gradient
+) -> float:
+    """Take the largest halved step that brings the worst row nearer to its target; its length."""
+    before = targets.shortfall(targets.position(policy.probabilities(rows.states)))
+    start = _snapshot(policy)
+    step = 1.0
+    for _ in range(_HALVINGS):
+        take_step(policy, direction, step)
+        after = targets.shortfall(targets.position(policy.probabilities(rows.states)))
+        if after < before:
+            return step
+        _restore(policy, start)
+        step /= 2.0
+    return 0.0
+
+
+def _worst(policy: CategoricalPolicy, rows: Rows) -> float:
+    return float(rows.violations(rows.values(policy.probabilities(rows.states))).max())
+
+
+def _snapshot(policy: CategoricalPolicy) -> list[Tensor]:
+    return [p.detach().clone() for p in policy.parameters]
+
+
+def _restore(policy: CategoricalPolicy, saved: list[Tensor]) -> None:
+    with torch.no_grad():
+        for parameter, value in zip(policy.parameters, saved, strict=True):
+            parameter.copy_(value)
+
+
+def _distance(policy: CategoricalPolicy, saved: list[Tensor]) -> float:
+    parts = [(p.detach() - s) for p, s in zip(policy.parameters, saved, strict=True)]
+    return Gradient(tuple(parts)).norm()

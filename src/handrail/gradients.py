@@ -1,0 +1,95 @@
+"""The two passes everything rests on, both in chunks, so that memory never grows with n.
+
+Pull weights on the logits back to the parameters; push a change of the parameters forward to the
+logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.func import functional_call
+
+from handrail.arrays import Array
+from handrail.policies import ROWS_PER_PASS, CategoricalPolicy, softmax
+
+Weigh = Callable[[Array, slice], Array]
+
+
+@final
+class Gradient:
+    """A direction in parameter space: one tensor per trainable parameter of the policy."""
+
+    def __init__(self, parts: tuple[Tensor, ...]) -> None:
+        self.parts = parts
+
+    def __add__(self, other: Gradient) -> Gradient:
+        return Gradient(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
+
+    def __mul__(self, factor: float) -> Gradient:
+        return Gradient(tuple(part * factor for part in self.parts))
+
+    def norm(self) -> float:
+        """Euclidean length."""
+        return float(
+            torch.stack([part.double().square().sum() for part in self.parts]).sum().sqrt()
+        )
+
+    def is_finite(self) -> bool:
+        """Whether no entry is NaN or infinite."""
+        return all(bool(part.isfinite().all()) for part in self.parts)
+
+
+def pull_back(policy: CategoricalPolicy, states: ArrayLike, weigh: Weigh) -> Gradient:
+    """Gradient of Σ_k w_k · logits(s_k), by one forward and one backward pass.
+
+    Args:
+        policy: at its present weights.
+        states: (n, *observation_shape).
+        weigh: called with the probabilities (k, n_actions) of consecutive states and which states
+            they are; returns their weights w on the logits (k, n_actions).
+    """
+    parameters = policy.parameters
+    total = [torch.zeros_like(p) for p in parameters]
+    start = 0
+    for inputs in policy.to_tensor(states).split(ROWS_PER_PASS):
+        logits = policy.module(inputs)
+        rows = slice(start, start + len(inputs))
+        weights = weigh(softmax(logits.detach().double().cpu().numpy()), rows)
+        parts = torch.autograd.grad(
+            logits, parameters, torch.as_tensor(weights).to(logits), allow_unused=True
+        )
+        for sum_so_far, part in zip(total, parts, strict=True):
+            if part is not None:
+                sum_so_far.add_(part)
+        start = rows.stop
+    return Gradient(tuple(total))
+
+
+def push_forward(policy: CategoricalPolicy, states: ArrayLike, direction: Gradient) -> Array:
+    """First-order change of the logits (n, n_actions): one forward-mode pass."""
+    names = [name for name, p in policy.module.named_parameters() if p.requires_grad]
+    changes = []
+    with torch.no_grad(), forward_ad.dual_level():
+        duals = {
+            name: forward_ad.make_dual(parameter, part)
+            for name, parameter, part in zip(names, policy.parameters, direction.parts, strict=True)
+        }
+        for chunk in policy.to_tensor(states).split(ROWS_PER_PASS):
+            logits = functional_call(policy.module, duals, (chunk,))
+            tangent = forward_ad.unpack_dual(logits).tangent
+            changes.append(torch.zeros_like(logits) if tangent is None else tangent)
+        result: Array = torch.cat(changes).double().cpu().numpy()
+    return result
+
+
+def take_step(policy: CategoricalPolicy, direction: Gradient, length: float) -> None:
+    """θ ← θ + length · direction, in place."""
+    with torch.no_grad():
+        for parameter, part in zip(policy.parameters, direction.parts, strict=True):
+            parameter.add_(part, alpha=length)

@@ -1,0 +1,90 @@
+"""Inner products of the gradients of many functionals of the logits, in blocks (H4).
+
+Memory beyond the result is bounded whatever n is: factors are held for one pair of blocks at a
+time and recomputed when needed again, which costs little next to the products.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from handrail.arrays import Array
+from handrail.factors import Factor, Factoriser, concatenate_factors
+from handrail.policies import ROWS_PER_PASS, CategoricalPolicy
+
+# Factors held at a time; 128 MiB are some 1,600 rows of a 5000-wide network.
+BLOCK_BYTES = 128 * 2**20
+# Rows of one matrix product: small enough that a symmetric kernel costs little more than half,
+# large enough for the full speed of the product.
+TILE = 256
+
+
+@final
+class Functionals:
+    """w · logits(s) for n states with r functionals each.
+
+    Args:
+        policy: whose logits.
+        states: (n, *observation_shape).
+        logit_weights: (n, r, n_actions).
+    """
+
+    def __init__(self, policy: CategoricalPolicy, states: ArrayLike, logit_weights: Array) -> None:
+        self._inputs = policy.to_tensor(states)
+        self._weights = torch.as_tensor(logit_weights).to(self._inputs)
+        self._factoriser = Factoriser(policy.module, self._inputs)
+        self.shape = self._weights.shape[:2]
+
+    def blocks(self) -> list[slice]:
+        """Consecutive states whose factors fit in memory."""
+        n = len(self._inputs)
+        if n <= TILE:
+            return [slice(0, n)]
+        example = self.factors(slice(0, 1))
+        bytes_per_state = sum(factor.n_bytes() for factor in example)
+        size = max(TILE, BLOCK_BYTES // bytes_per_state // TILE * TILE)
+        return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+    def factors(self, block: slice) -> list[Factor]:
+        """The factors of a block of states, pass by pass."""
+        inputs = self._inputs[block].split(ROWS_PER_PASS)
+        weights = self._weights[block].split(ROWS_PER_PASS)
+        passes = [self._factoriser(i, w) for i, w in zip(inputs, weights, strict=True)]
+        return [concatenate_factors(parts) for parts in zip(*passes, strict=True)]
+
+
+def gram(rows: Functionals, columns: Functionals) -> Array:
+    """Inner products (n, r, n', r'); only half of them are computed when both are the same."""
+    symmetric = rows is columns
+    result = np.empty((*rows.shape, *columns.shape))
+    for row_block in rows.blocks():
+        left = rows.factors(row_block)
+        for column_block in columns.blocks():
+            if symmetric and column_block.start < row_block.start:
+                continue
+            diagonal = symmetric and column_block == row_block
+            right = left if diagonal else columns.factors(column_block)
+            target = result[row_block, :, column_block]
+            _fill(target, left, right, diagonal)
+            if symmetric and not diagonal:
+                result[column_block, :, row_block] = target.transpose(2, 3, 0, 1)
+    return result
+
+
+def _fill(target: Array, left: list[Factor], right: list[Factor], diagonal: bool) -> None:
+    """Write the products of two blocks; of a diagonal block, one triangle and its mirror."""
+    n, n_other = target.shape[0], target.shape[2]
+    for top in range(0, n, TILE):
+        rows = slice(top, min(top + TILE, n))
+        for start in range(top if diagonal else 0, n_other, TILE):
+            columns = slice(start, min(start + TILE, n_other))
+            tile = torch.zeros(())
+            for a, b in zip(left, right, strict=True):
+                tile = tile + a[rows].gram(b[columns])
+            target[rows, :, columns] = tile.numpy()
+            if diagonal and start != top:
+                target[columns, :, rows] = tile.permute(2, 3, 0, 1).numpy()

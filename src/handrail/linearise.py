@@ -1,0 +1,74 @@
+"""Constraint rows at the present weights, to first order: c(θ + Δθ) ≈ c(θ) + J Δθ (H3).
+
+J is never formed. What is needed of it are three products, each of one or two passes: J times a
+direction, Jᵀ times a vector, and rows of the tangent kernel K = J Jᵀ.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+
+from handrail.arrays import Array, Indices
+from handrail.gradients import Gradient, pull_back, push_forward
+from handrail.gram import Functionals, gram
+from handrail.policies import CategoricalPolicy
+from handrail.rows import Rows
+
+
+@final
+class Linearisation:
+    """The first-order model of constraint rows around the policy's present weights."""
+
+    def __init__(self, policy: CategoricalPolicy, rows: Rows) -> None:
+        self._policy = policy
+        self._rows = rows
+        probabilities = policy.probabilities(rows.states)
+        self.values = rows.values(probabilities)  # c (n_rows,)
+        self._logit_weights = policy.through_softmax(probabilities, rows.weights)
+        # (H2): for a row of one state and one action this is π, so that ∇c / scale is ∇log π.
+        self.scale = rows.sum_samples((np.abs(rows.weights) * probabilities).sum(axis=1))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def effect(self, direction: Gradient) -> Array:
+        """J · direction: the change of every row (n_rows,), by one forward-mode pass."""
+        logit_changes = push_forward(self._policy, self._rows.states, direction)
+        return self._rows.sum_samples((self._logit_weights * logit_changes).sum(axis=1))
+
+    def direction(self, coefficients: Array) -> Gradient:
+        """Jᵀ · coefficients = Σ_i coefficient_i ∇c_i, by one backward pass."""
+        per_sample = coefficients[self._rows.row_of_sample]
+        used = np.flatnonzero(per_sample)
+        used = used if len(used) else np.array([0])
+        weights = per_sample[used, None] * self._logit_weights[used]
+        return pull_back(self._policy, self._rows.states[used], lambda _, chunk: weights[chunk])
+
+    def kernel(self, rows: Indices, columns: Indices | None = None) -> Array:
+        """K[rows, columns] = ∇c_i · ∇c_j; symmetric when `columns` is left out."""
+        left, row_of_left = self._functionals(rows)
+        if columns is None:
+            right, row_of_right = left, row_of_left
+        else:
+            right, row_of_right = self._functionals(columns)
+        samples = gram(left, right)[:, 0, :, 0]
+        return _sum_groups(_sum_groups(samples, row_of_left).T, row_of_right).T
+
+    def _functionals(self, indices: Indices) -> tuple[Functionals, Indices]:
+        by_row = self._rows.samples()
+        slices = [by_row[i] for i in indices]
+        chosen = np.concatenate([np.arange(s.start, s.stop) for s in slices])
+        groups = np.repeat(np.arange(len(slices)), [s.stop - s.start for s in slices])
+        weights = self._logit_weights[chosen, None, :]
+        return Functionals(self._policy, self._rows.states[chosen], weights), groups
+
+
+def _sum_groups(matrix: Array, group_of_row: Indices) -> Array:
+    """Add up rows of the same group (groups are consecutive)."""
+    n_groups = int(group_of_row[-1]) + 1
+    if n_groups == len(matrix):
+        return matrix
+    starts = np.searchsorted(group_of_row, np.arange(n_groups))
+    return np.add.reduceat(matrix, starts, axis=0)

@@ -1,0 +1,229 @@
+"""A policy: a torch module that maps observations to logits, and the softmax over them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, final
+
+import gymnasium as gym
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from handrail.arrays import Array
+from handrail.errors import InvalidPolicy, ShapeMismatch
+from handrail.inference import PlainMLP
+
+# Rows in one forward pass: (rows, 5000) activations that stay in the cache (design.md section 6).
+ROWS_PER_PASS = 64
+
+_ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "tanh": nn.Tanh,
+    "elu": nn.ELU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+    "sigmoid": nn.Sigmoid,
+}
+
+
+@final
+class CategoricalPolicy:
+    """π(a|s) = softmax(module(s))[a], evaluated in float64 whatever the module's own precision.
+
+    Args:
+        module: maps a batch of observations (n, *observation_shape) to logits (n, n_actions).
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        if not isinstance(module, nn.Module):
+            raise InvalidPolicy(
+                f"A policy needs a torch.nn.Module that maps observations to logits, but got "
+                f"{type(module).__name__}. For a fresh network use CategoricalPolicy.mlp(env)."
+            )
+        if not any(p.requires_grad for p in module.parameters()):
+            raise InvalidPolicy(
+                f"{type(module).__name__} has no trainable parameter, so no update can change its "
+                "policy. Set requires_grad=True on the parameters that may move."
+            )
+        self.module = module
+        self._plain = PlainMLP.of(module)
+
+    @classmethod
+    def mlp(
+        cls,
+        env_or_spaces: Any,
+        hidden: Sequence[int] = (5000,),
+        activation: str = "relu",
+        seed: int = 0,
+        dtype: torch.dtype = torch.float64,
+    ) -> CategoricalPolicy:
+        """A fresh fully connected network with PyTorch's standard initialisation.
+
+        Args:
+            env_or_spaces: a Gymnasium environment (vector environments included), or a pair
+                (observation_space, action_space).
+            hidden: widths of the hidden layers; the paper's network is one layer of 5000.
+            activation: relu, tanh, elu, gelu, silu or sigmoid.
+            seed: of the initial weights; the global random state is left alone.
+            dtype: of the weights.
+        """
+        observation_shape, n_actions = _sizes(env_or_spaces)
+        if activation not in _ACTIVATIONS:
+            raise InvalidPolicy(
+                f"Unknown activation {activation!r}. Choose one of {', '.join(_ACTIVATIONS)}."
+            )
+        if any(not isinstance(width, int) or width < 1 for width in hidden):
+            raise InvalidPolicy(f"Hidden widths must be positive integers, but got {hidden!r}.")
+        widths = [int(np.prod(observation_shape)), *hidden, n_actions]
+        layers: list[nn.Module] = [nn.Flatten()] if len(observation_shape) > 1 else []
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            for n_in, n_out in pairwise(widths):
+                layers += [nn.Linear(n_in, n_out, dtype=dtype), _ACTIVATIONS[activation]()]
+        return cls(nn.Sequential(*layers[:-1]))
+
+    @property
+    def parameters(self) -> tuple[nn.Parameter, ...]:
+        """The trainable parameters, in the order of the module."""
+        return tuple(p for p in self.module.parameters() if p.requires_grad)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision the module computes in."""
+        return self.parameters[0].dtype
+
+    def to_tensor(self, states: ArrayLike) -> Tensor:
+        """States (n, *observation_shape) as the module expects them."""
+        first = self.parameters[0]
+        return torch.tensor(np.asarray(states), dtype=first.dtype, device=first.device)
+
+    def logits(self, states: ArrayLike) -> Array:
+        """Logits (n, n_actions) in float64, chunk by chunk so that memory stays bounded."""
+        inputs = self.to_tensor(states)
+        if inputs.ndim < 2 or not len(inputs):
+            raise ShapeMismatch(
+                f"Expected a batch of states (n, *observation_shape) with n > 0, but got shape "
+                f"{tuple(inputs.shape)}."
+            )
+        with torch.no_grad():
+            try:
+                chunks = [self.module(chunk) for chunk in inputs.split(ROWS_PER_PASS)]
+            except RuntimeError as error:
+                raise self._refusal(inputs, error) from error
+        if chunks[0].ndim != 2:
+            raise InvalidPolicy(
+                f"{type(self.module).__name__} returned shape {tuple(chunks[0].shape)} for "
+                f"{len(inputs)} states; expected logits (n, n_actions)."
+            )
+        result: Array = torch.cat(chunks).double().cpu().numpy()
+        return result
+
+    def probabilities(self, states: ArrayLike) -> Array:
+        """π(·|s): (n, n_actions) for a batch, (n_actions,) for a single flat observation."""
+        if np.ndim(states) == 1:
+            return softmax(self._logits_of_one(np.asarray(states)))
+        return softmax(self.logits(states))
+
+    def log_probabilities(self, states: ArrayLike) -> Array:
+        """Log π(·|s), exact for saturated policies where log(probabilities) would be -inf."""
+        batch = np.asarray(states)[None] if np.ndim(states) == 1 else np.asarray(states)
+        logits = self.logits(batch)
+        shifted = logits - logits.max(axis=-1, keepdims=True)
+        result: Array = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+        return result[0] if np.ndim(states) == 1 else result
+
+    def act(self, state: ArrayLike, rng: np.random.Generator) -> int:
+        """Draw an action for one observation (*observation_shape)."""
+        logits = self._logits_of_one(np.asarray(state)).tolist()
+        highest = max(logits)
+        # Plain floats: for a handful of actions NumPy's call overhead would cost more than exp.
+        weights = [math.exp(logit - highest) for logit in logits]
+        remaining = rng.random() * sum(weights)
+        for action, weight in enumerate(weights):
+            remaining -= weight
+            if remaining < 0.0:
+                return action
+        return weights.index(1.0)  # rounding: the draw fell on the upper end of the sum
+
+    def through_softmax(self, probabilities: Array, vectors: Array) -> Array:
+        """The softmax Jacobian diag(π) - π πᵀ times vectors, all (n, n_actions).
+
+        It is symmetric, so it does two things: weights on the probabilities become a gradient on
+        the logits, and a change of the logits becomes a change of the probabilities. Written as
+        π_k Σ_a π_a (v_k - v_a), no digit is lost when one action has almost all the probability
+        (design.md section 6, "Saturation").
+        """
+        differences = vectors[:, :, None] - vectors[:, None, :]
+        result: Array = probabilities * (differences * probabilities[:, None, :]).sum(axis=2)
+        return result
+
+    def _logits_of_one(self, state: NDArray[Any]) -> Array:
+        if self._plain is not None and not self._plain.is_current():
+            self._plain = PlainMLP.of(self.module)
+        if self._plain is None:
+            logits: Array = self.logits(state[None])[0]
+            return logits
+        try:
+            return self._plain(state)
+        except ValueError as error:
+            raise self._refusal(state[None], error) from error
+
+    def _refusal(self, states: Any, error: Exception) -> ShapeMismatch:
+        return ShapeMismatch(
+            f"The policy's network refused states of shape {tuple(states.shape[1:])}"
+            f"{self._expectation()}. Its own words: {error}"
+        )
+
+    def _expectation(self) -> str:
+        first = next(iter(self.module.children()), None)
+        return f"; it observes {first.in_features} values" if isinstance(first, nn.Linear) else ""
+
+
+def softmax(logits: Array) -> Array:
+    """Probabilities along the last axis, without overflow."""
+    exponentials: Array = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    exponentials /= exponentials.sum(axis=-1, keepdims=True)
+    return exponentials
+
+
+def _sizes(env_or_spaces: Any) -> tuple[tuple[int, ...], int]:
+    """(observation shape, number of actions) of an environment or a pair of spaces."""
+    if isinstance(env_or_spaces, tuple):
+        if len(env_or_spaces) != 2:
+            raise InvalidPolicy(
+                f"Expected a pair (observation_space, action_space), but got "
+                f"{len(env_or_spaces)} items."
+            )
+        observations, actions = env_or_spaces
+    elif isinstance(env_or_spaces, gym.vector.VectorEnv):
+        observations = env_or_spaces.single_observation_space
+        actions = env_or_spaces.single_action_space
+    elif isinstance(env_or_spaces, gym.Env):
+        observations, actions = env_or_spaces.observation_space, env_or_spaces.action_space
+    else:
+        raise InvalidPolicy(
+            f"Expected a Gymnasium environment or a pair of spaces, but got "
+            f"{type(env_or_spaces).__name__}. Try CategoricalPolicy.mlp(gym.make('CartPole-v1'))."
+        )
+    if not isinstance(observations, gym.spaces.Box):
+        raise InvalidPolicy(
+            f"Observations must be a Box of numbers, but this environment observes {observations}. "
+            "Wrap it with gymnasium.wrappers.FlattenObservation."
+        )
+    if not isinstance(actions, gym.spaces.Discrete):
+        raise InvalidPolicy(
+            f"Actions must be Discrete for a categorical policy, but this environment acts in "
+            f"{actions}."
+        )
+    if actions.start != 0:
+        raise InvalidPolicy(
+            f"Actions must be numbered from 0, but {actions} starts at {actions.start}. "
+            "Wrap it with gymnasium.wrappers.TransformAction."
+        )
+    if actions.n < 2:
+        raise InvalidPolicy(f"A policy needs at least two actions to choose from, not {actions}.")
+    return tuple(observations.shape), int(actions.n)

@@ -1,0 +1,176 @@
+"""From a first-order model to the smallest change that satisfies the constraints (H3).
+
+Two objectives, two geometries. `LeastReturns` (the paper): min Σ G², unknown G, matrix α K D.
+`LeastChange`: min ‖Δθ‖², where Δθ = Σ λ_i ∇c_i and K = F Fᵀ gives the matrix F; the multipliers of
+that program *are* the λ_i, so nothing ill-conditioned is ever inverted.
+
+Above a few hundred rows only a working set enters the solver: the most violated rows are added
+until none is left. The effect on all rows costs one backward and one forward-mode pass, so the full
+kernel is never formed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from handrail.arrays import Array, Indices
+from handrail.linearise import Linearisation
+from handrail.minimum_norm import MinimumNorm
+
+# (matrix, lower, upper, rows) -> answer; `rows` are the program's rows, for names and priorities.
+Solver = Callable[[Array, Array, Array, Indices], MinimumNorm]
+
+ALL_AT_ONCE = 400
+_ADDED_PER_ROUND = 32
+_ROUNDS = 200
+# Rows outside the working set may miss their bound by this much.
+_OUTSIDE = 1e-9
+
+
+class Geometry(ABC):
+    """What "smallest" means, and how multipliers turn into returns."""
+
+    @abstractmethod
+    def matrix(self, working: Indices) -> Array:
+        """Rows of the minimum-norm program (n_working, n_unknowns)."""
+
+    @abstractmethod
+    def coefficients(self, working: Indices, answer: MinimumNorm) -> Array:
+        """Δθ = Σ_i coefficient_i ∇c_i (n_rows,)."""
+
+
+@final
+class LeastReturns(Geometry):
+    """min Σ G² (the paper): Δθ = α Σ G_i ∇c_i / scale_i."""
+
+    def __init__(self, model: Linearisation, step_size: float) -> None:
+        self._model = model
+        self._per_return = step_size / model.scale
+        self._kernel_rows: dict[int, Array] = {}
+
+    def matrix(self, working: Indices) -> Array:
+        """α K D restricted to the working rows (n_working, n_rows)."""
+        n = len(self._model)
+        if len(working) == n:
+            return self._model.kernel(working) * self._per_return
+        new = np.array([i for i in working if i not in self._kernel_rows], dtype=np.intp)
+        if len(new):
+            kernel = self._model.kernel(new, np.arange(n))
+            self._kernel_rows.update(zip(new.tolist(), kernel, strict=True))
+        return np.stack([self._kernel_rows[i] for i in working]) * self._per_return
+
+    def coefficients(self, working: Indices, answer: MinimumNorm) -> Array:  # noqa: ARG002
+        """α D G."""
+        return answer.x * self._per_return
+
+
+@final
+class LeastChange(Geometry):
+    """min ‖Δθ‖², the least change of the network."""
+
+    def __init__(self, model: Linearisation) -> None:
+        self._model = model
+
+    def matrix(self, working: Indices) -> Array:
+        """F with F Fᵀ = K on the working rows (n_working, n_working)."""
+        kernel = self._model.kernel(working)
+        lengths = np.sqrt(np.diag(kernel))
+        if not lengths.all():
+            lengths = np.where(lengths > 0.0, lengths, 1.0)
+        # Unit diagonal first: rows of very different size would drown each other.
+        return _factor(kernel / np.outer(lengths, lengths)) * lengths[:, None]
+
+    def coefficients(self, working: Indices, answer: MinimumNorm) -> Array:
+        """The multipliers: most rows need nothing."""
+        coefficients = np.zeros(len(self._model))
+        coefficients[working] = answer.multipliers
+        return coefficients
+
+
+@final
+@dataclass(frozen=True)
+class ProgramSolution:
+    """Coefficients that change every row by an amount within [lower, upper].
+
+    Attributes:
+        coefficients: (n_rows,), Δθ = Σ_i coefficient_i ∇c_i.
+        multipliers: (n_rows,), zero for inactive rows.
+        change: (n_rows,), the predicted change of each row.
+        ratio: size of the answer relative to what the hardest row needs alone.
+        method: whose answer it is.
+    """
+
+    coefficients: Array
+    multipliers: Array
+    change: Array
+    ratio: float
+    method: str
+
+
+def solve_program(
+    model: Linearisation, geometry: Geometry, lower: Array, upper: Array, solver: Solver
+) -> ProgramSolution:
+    """Find the smallest change whose effect on every row lies within [lower, upper]."""
+    n = len(model)
+    if n <= ALL_AT_ONCE:
+        return _solve_on(np.arange(n), model, geometry, lower, upper, solver)
+    working = _most_violated(np.maximum(lower, -upper), np.empty(0, dtype=np.intp))
+    solution = None
+    for _ in range(_ROUNDS):
+        if not len(working):
+            break
+        solution = _solve_on(working, model, geometry, lower, upper, solver)
+        violations = np.maximum(lower - solution.change, solution.change - upper)
+        new = _most_violated(violations, working)
+        if not len(new):
+            break
+        active = working[solution.multipliers[working] != 0.0]
+        working = np.union1d(active, new)
+    if solution is None:
+        zeros = np.zeros(n)
+        return ProgramSolution(zeros, zeros, zeros, 0.0, "nothing to do")
+    return solution
+
+
+def _solve_on(
+    working: Indices,
+    model: Linearisation,
+    geometry: Geometry,
+    lower: Array,
+    upper: Array,
+    solver: Solver,
+) -> ProgramSolution:
+    """Solve for the working rows, and predict the change of all rows."""
+    matrix = geometry.matrix(working)
+    answer = solver(matrix, lower[working], upper[working], working)
+    coefficients = geometry.coefficients(working, answer)
+    multipliers = np.zeros(len(model))
+    multipliers[working] = answer.multipliers
+    if len(working) == len(model):
+        change = matrix @ answer.x
+    else:
+        change = model.effect(model.direction(coefficients))
+    return ProgramSolution(coefficients, multipliers, change, answer.ratio, answer.method)
+
+
+def _most_violated(violations: Array, working: Indices) -> Indices:
+    """The worst rows outside the working set, at most a round's worth."""
+    outside = violations.copy()
+    outside[working] = -np.inf
+    worst = np.argsort(-outside, kind="stable")[:_ADDED_PER_ROUND]
+    return worst[outside[worst] > _OUTSIDE]
+
+
+def _factor(kernel: Array) -> Array:
+    """F with F Fᵀ = kernel, also where rounding has made the kernel singular."""
+    try:
+        factor = np.asarray(np.linalg.cholesky(kernel), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(kernel)
+        factor = vectors * np.sqrt(np.maximum(values, 0.0))
+    return factor

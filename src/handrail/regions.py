@@ -1,0 +1,68 @@
+"""Where a constraint holds. For now: at points."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from handrail.arrays import Array
+from handrail.errors import InvalidConstraint
+
+
+@final
+class Points:
+    """Finitely many states.
+
+    Args:
+        states: (n, *observation_shape), or one flat state (n_observations,).
+    """
+
+    def __init__(self, states: ArrayLike) -> None:
+        try:
+            array = np.array(states, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidConstraint(
+                f"Points needs an array of numbers, one row per state, all of the same length: "
+                f"{error}"
+            ) from error
+        if array.ndim == 0:
+            raise InvalidConstraint(
+                f"Points needs states, but got the single number {array}. Give a row per state."
+            )
+        array = array[None] if array.ndim == 1 else array
+        if not array.size:
+            raise InvalidConstraint(
+                f"Points is empty (shape {array.shape}): a constraint needs at least one state."
+            )
+        flat = array.reshape(len(array), -1)
+        _refuse_non_finite(flat)
+        _refuse_duplicates(flat)
+        array.setflags(write=False)
+        self.states: Array = array
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def __repr__(self) -> str:
+        return f"Points({len(self)} states of shape {self.states.shape[1:]})"
+
+
+def _refuse_non_finite(states: Array) -> None:
+    bad = np.flatnonzero(~np.isfinite(states).all(axis=1))
+    if len(bad):
+        raise InvalidConstraint(
+            f"Points: state {bad[0]} is not finite: {states[bad[0]].tolist()}. "
+            "Every coordinate must be an ordinary number."
+        )
+
+
+def _refuse_duplicates(states: Array) -> None:
+    _, first, inverse = np.unique(states, axis=0, return_index=True, return_inverse=True)
+    again = np.flatnonzero(first[inverse] != np.arange(len(states)))
+    if len(again):
+        raise InvalidConstraint(
+            f"Points: state {again[0]} repeats state {first[inverse[again[0]]]}: "
+            f"{states[again[0]].tolist()}. List each state once."
+        )

@@ -1,0 +1,162 @@
+"""Safe returns: what the constrained states must be worth for the next step to obey (H3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+
+from handrail.arrays import Array, Indices
+from handrail.batches import Batch, policy_gradient
+from handrail.conflicts import impossible_at_one_state, solve_or_explain
+from handrail.constraints import Constraint
+from handrail.errors import InfeasibleConstraints, InvalidBatch
+from handrail.expansion import expand
+from handrail.gradients import Gradient, take_step
+from handrail.linearise import Linearisation
+from handrail.minimum_norm import MinimumNorm
+from handrail.policies import CategoricalPolicy
+from handrail.program import Geometry, LeastChange, LeastReturns, Solver, solve_program
+from handrail.rows import Rows
+from handrail.soft import solve_soft
+
+Objective = Literal["returns", "parameters"]
+
+# A predicted violation below this is rounding.
+TOLERANCE = 1e-8
+
+
+@final
+@dataclass(frozen=True)
+class SafeReturns:
+    """The returns of the constrained states that make one gradient step obey, as predicted.
+
+    Attributes:
+        values: (n_rows,) safe returns G^s.
+        gradient: g + Σ G^s_i v_i (H2): the direction of the constrained step.
+        multipliers: (n_rows,). Positive holds a lower bound, negative an upper one.
+        before: (n_rows,) measured values c of the rows.
+        predicted: (n_rows,) values after the step, to first order.
+        residuals: (n_rows,) predicted violations; positive means broken.
+        labels: (n_rows,) names of the rows.
+        method: the solver whose answer survived verification.
+    """
+
+    values: Array
+    gradient: Gradient
+    multipliers: Array
+    before: Array
+    predicted: Array
+    residuals: Array
+    labels: tuple[str, ...]
+    method: str
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """Names of the rows with a multiplier.
+
+        A non-zero safe return does not mean active: the kernel couples rows.
+        """
+        return tuple(self.labels[i] for i in np.flatnonzero(self.multipliers))
+
+    @property
+    def worst_violation(self) -> float:
+        """The largest predicted violation."""
+        return float(self.residuals.max())
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether the step is predicted to satisfy every row."""
+        return self.worst_violation <= TOLERANCE
+
+
+def safe_returns(
+    policy: CategoricalPolicy,
+    batch: Batch,
+    constraints: Sequence[Constraint],
+    step_size: float,
+    objective: Objective = "returns",
+    soft: bool = False,
+) -> SafeReturns:
+    """Solve for the safe returns of one constrained policy-gradient step.
+
+    Args:
+        policy: at its present weights, which are not changed.
+        batch: what the step learns from.
+        constraints: equalities and inequalities, mixed as you like.
+        step_size: of the step that will be taken; it appears in both terms of (H3).
+        objective: "returns" (the paper) keeps Σ G² small, "parameters" the change of the network.
+        soft: let constraints that contradict each other give way, dearer ones last, instead of
+            raising `InfeasibleConstraints`.
+    """
+    _check(step_size, objective)
+    rows = expand(constraints, policy)
+    impossible = None if soft else impossible_at_one_state(rows)
+    if impossible is not None:
+        raise InfeasibleConstraints(f"{impossible}.", "Relax one of them, or use soft=True.")
+    return safe_returns_of_rows(policy, batch, rows, step_size, objective, soft)
+
+
+def safe_returns_of_rows(
+    policy: CategoricalPolicy,
+    batch: Batch,
+    rows: Rows,
+    step_size: float,
+    objective: Objective,
+    soft: bool,
+) -> SafeReturns:
+    """`safe_returns` for constraints that were expanded already."""
+    gradient = policy_gradient(policy, batch)
+    model = Linearisation(policy, rows)
+    drift = model.values + step_size * model.effect(gradient)
+    solution = solve_program(
+        model,
+        _geometry(model, objective, step_size),
+        rows.lower - drift,
+        rows.upper - drift,
+        _solver(rows, soft),
+    )
+    predicted = drift + solution.change
+    return SafeReturns(
+        values=solution.coefficients * model.scale / step_size,
+        gradient=gradient + model.direction(solution.coefficients / step_size),
+        multipliers=solution.multipliers,
+        before=model.values,
+        predicted=predicted,
+        residuals=rows.violations(predicted),
+        labels=rows.labels,
+        method=solution.method,
+    )
+
+
+def update(policy: CategoricalPolicy, returns: SafeReturns, step_size: float) -> None:
+    """Take the constrained step θ ← θ + α (g + Σ G^s_i v_i) of (H2), in place."""
+    take_step(policy, returns.gradient, step_size)
+
+
+def _geometry(model: Linearisation, objective: Objective, step_size: float) -> Geometry:
+    if objective == "returns":
+        return LeastReturns(model, step_size)
+    return LeastChange(model)
+
+
+def _solver(rows: Rows, soft: bool) -> Solver:
+    def hard(matrix: Array, lower: Array, upper: Array, indices: Indices) -> MinimumNorm:
+        return solve_or_explain(matrix, lower, upper, indices, rows)
+
+    def relaxed(matrix: Array, lower: Array, upper: Array, indices: Indices) -> MinimumNorm:
+        return solve_soft(matrix, lower, upper, rows.priority[indices])
+
+    return relaxed if soft else hard
+
+
+def _check(step_size: float, objective: str) -> None:
+    if not (np.isfinite(step_size) and step_size > 0.0):
+        raise InvalidBatch(f"The step size must be positive and finite, but got {step_size!r}.")
+    if objective not in ("returns", "parameters"):
+        raise InvalidBatch(
+            f"Unknown objective {objective!r}. Choose 'returns' (the paper: small safe returns) or "
+            "'parameters' (least change of the network)."
+        )

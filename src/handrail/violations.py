@@ -1,0 +1,113 @@
+"""What was measured: how far a policy is from obeying, row by row, worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import final
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from handrail.arrays import Array
+from handrail.constraints import Constraint
+from handrail.expansion import expand
+from handrail.policies import CategoricalPolicy
+from handrail.rows import Rows
+
+
+@final
+@dataclass(frozen=True)
+class Violations:
+    """The rows of a set of constraints as a policy meets them, worst first.
+
+    Attributes:
+        labels: (n_rows,) names.
+        states: (n_rows, *observation_shape); of a relation between states, the first.
+        values: (n_rows,) measured.
+        lower: (n_rows,) bounds.
+        upper: (n_rows,) bounds.
+        violations: (n_rows,), positive means broken.
+    """
+
+    labels: tuple[str, ...]
+    states: Array
+    values: Array
+    lower: Array
+    upper: Array
+    violations: Array
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def worst_violation(self) -> float:
+        """The largest violation; negative or zero when every row holds."""
+        return float(self.violations[0])
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether every row holds exactly."""
+        return self.worst_violation <= 0.0
+
+    def table(self, at_most: int = 20) -> Table:
+        """A rich table of the worst rows."""
+        table = Table(title=f"{(self.violations > 0.0).sum()} of {len(self)} rows violated")
+        for column in ("constraint", "state", "bound", "value", "violation"):
+            table.add_column(column, justify="left" if column == "constraint" else "right")
+        for i in range(min(at_most, len(self))):
+            style = "red" if self.violations[i] > 0.0 else None
+            table.add_row(
+                self.labels[i],
+                state_in_words(self.states[i]),
+                bound_in_words(self.lower[i], self.upper[i]),
+                f"{self.values[i]:.6f}",
+                f"{self.violations[i]:+.2e}",
+                style=style,
+            )
+        if len(self) > at_most:
+            table.caption = f"{len(self) - at_most} further rows are no worse"
+        return table
+
+    def __str__(self) -> str:
+        text = StringIO()
+        Console(file=text, width=110, color_system=None).print(self.table())
+        return text.getvalue()
+
+
+def measure(policy: CategoricalPolicy, constraints: Sequence[Constraint]) -> Violations:
+    """Evaluate every constraint with the real network."""
+    return measure_rows(policy, expand(constraints, policy))
+
+
+def measure_rows(policy: CategoricalPolicy, rows: Rows) -> Violations:
+    """`measure` for constraints that were expanded already."""
+    values = rows.values(policy.probabilities(rows.states))
+    violations = rows.violations(values)
+    order = np.argsort(-violations, kind="stable")
+    return Violations(
+        labels=tuple(rows.labels[i] for i in order),
+        states=rows.first_states[order],
+        values=values[order],
+        lower=rows.lower[order],
+        upper=rows.upper[order],
+        violations=violations[order],
+    )
+
+
+def bound_in_words(lower: float, upper: float) -> str:
+    """≥ 0.95, ≤ 0.05, = 0.5 or 0.2 … 0.4."""
+    if lower == upper:
+        return f"= {lower:g}"
+    if np.isinf(upper):
+        return f"≥ {lower:g}"
+    return f"≤ {upper:g}" if np.isinf(lower) else f"{lower:g} … {upper:g}"
+
+
+def state_in_words(state: Array) -> str:
+    """(0, 0, 0.25, 0.05); of a large observation only its shape."""
+    if state.ndim > 1 or state.size > 12:
+        return f"array {state.shape}"
+    return "(" + ", ".join(f"{value:g}" for value in state) + ")"
