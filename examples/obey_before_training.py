@@ -71,10 +71,16 @@ def picture(policies: dict[str, hr.CategoricalPolicy], rules: list[hr.Constraint
     for axes, (title, policy) in zip(panels, policies.items(), strict=True):
         mesh = draw_policy(axes, policy, PLANE, action=cartpole.RIGHT)
         for rule, colour in zip(rules, ("#b2182b", "#2166ac"), strict=True):
-            draw_states(axes, rule.states, PLANE, label=rule.name, markerfacecolor=colour)
+            draw_states(
+                axes,
+                rule.states,
+                PLANE,
+                label=f"{rule.name}: at least 95 % (9 cart positions)",
+                markerfacecolor=colour,
+            )
         axes.set_title(title)
-        axes.set_xlabel("pole angle φ (rad)")
-    panels[0].set_ylabel("angular velocity φ̇ (rad/s)")
+        axes.set_xlabel(r"pole angle $\varphi$ (rad)")
+    panels[0].set_ylabel(r"angular velocity $\dot{\varphi}$ (rad/s)")
     figure.colorbar(mesh, ax=panels, label="probability of pushing right")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
