@@ -3,8 +3,8 @@
 from handrail.batches import Batch
 from handrail.conflicts import Conflict
 from handrail.constraints import AtLeast, AtMost, Between, Constraint, Equal
-from handrail.diagnose import Diagnosis, diagnose
-from handrail.enforce import Enforcement, enforce
+from handrail.diagnosis import Diagnosis, diagnose
+from handrail.enforcement import Enforcement, enforce
 from handrail.errors import (
     HandrailError,
     InfeasibleConstraints,
@@ -18,7 +18,7 @@ from handrail.errors import (
 from handrail.policies import CategoricalPolicy
 from handrail.regions import Points
 from handrail.relations import Linear, Symmetric, Term
-from handrail.safe_returns import SafeReturns, safe_returns, update
+from handrail.returns import SafeReturns, safe_returns, update
 from handrail.tangent import predict_change, tangent_kernel
 from handrail.violations import Violations, measure
 

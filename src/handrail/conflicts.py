@@ -92,26 +92,24 @@ def impossible_at_one_state(rows: Rows) -> Conflict | None:
     The linear model does not see these when there are three or more actions: it knows that
     probabilities add up to 1, not that they are positive.
     """
-    simple = np.bincount(rows.row_of_sample, minlength=len(rows)) == 1
     groups: dict[bytes, list[int]] = {}
-    for i in np.flatnonzero(simple):
+    for i in np.flatnonzero(rows.is_about_one_state()):
         groups.setdefault(rows.first_states[i].tobytes(), []).append(int(i))
     for group in groups.values():
-        if len(group) > 1 and not _has_probabilities(group, rows):
+        if len(group) > 1 and not exist_together(group, rows):
             smallest = list(group)
             for row in group:
                 rest = [i for i in smallest if i != row]
-                if not _has_probabilities(rest, rows):
+                if rest and not exist_together(rest, rows):
                     smallest = rest
             return describe(np.array(smallest), rows, at_one_state=True)
     return None
 
 
-def _has_probabilities(group: list[int], rows: Rows) -> bool:
+def exist_together(group: list[int], rows: Rows) -> bool:
+    """Whether some probabilities would satisfy all these rows if their states were the same."""
     by_row = rows.samples()
-    weights = np.concatenate([rows.weights[by_row[i]] for i in group]) if group else None
-    if weights is None:
-        return True
+    weights = np.concatenate([rows.weights[by_row[i]] for i in group])
     lower, upper = rows.lower[group], rows.upper[group]
     from_below, from_above = np.isfinite(lower), np.isfinite(upper)
     n_actions = weights.shape[1]

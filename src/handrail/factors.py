@@ -187,7 +187,8 @@ class Factoriser:
 
         per_functional = vmap(grad(selected), in_dims=(None, None, 0))
         per_state = vmap(per_functional, in_dims=(None, 0, 0))
-        gradients = per_state({n: p.detach() for n, p in self._rest.items()}, inputs, logit_weights)
+        with torch.no_grad():  # torch.func.grad does not mind; the outer graph is not needed
+            gradients = per_state(dict(self._rest), inputs, logit_weights)
         return StoredFactor(torch.cat([g.flatten(2) for g in gradients.values()], dim=2).double())
 
 

@@ -120,6 +120,9 @@ class CategoricalPolicy:
                 f"{len(inputs)} states; expected logits (n, n_actions)."
             )
         result: Array = torch.cat(chunks).double().cpu().numpy()
+        bad = np.flatnonzero(~np.isfinite(result).all(axis=1))
+        if len(bad):
+            raise _not_finite(np.asarray(states)[bad[0]])
         return result
 
     def probabilities(self, states: ArrayLike) -> Array:
@@ -142,7 +145,10 @@ class CategoricalPolicy:
         highest = max(logits)
         # Plain floats: for a handful of actions NumPy's call overhead would cost more than exp.
         weights = [math.exp(logit - highest) for logit in logits]
-        remaining = rng.random() * sum(weights)
+        total = sum(weights)
+        if not total >= 1.0:  # NaN: exp(0) = 1 is one of the summands of anything sound
+            raise _not_finite(np.asarray(state))
+        remaining = rng.random() * total
         for action, weight in enumerate(weights):
             remaining -= weight
             if remaining < 0.0:
@@ -188,6 +194,14 @@ def softmax(logits: Array) -> Array:
     exponentials: Array = np.exp(logits - logits.max(axis=-1, keepdims=True))
     exponentials /= exponentials.sum(axis=-1, keepdims=True)
     return exponentials
+
+
+def _not_finite(state: NDArray[Any]) -> InvalidPolicy:
+    where = state.tolist() if state.size <= 12 else f"an observation of shape {state.shape}"
+    return InvalidPolicy(
+        f"The policy's logits are not finite at {where}. Either the observation is not, or the "
+        "weights have diverged: load the last good ones, and take smaller steps."
+    )
 
 
 def _sizes(env_or_spaces: Any) -> tuple[tuple[int, ...], int]:

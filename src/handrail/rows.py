@@ -71,14 +71,19 @@ class Rows:
         result: Mask = self.lower == self.upper
         return result
 
+    def is_about_one_state(self) -> Mask:
+        """Rows that do not relate several states (n_rows,)."""
+        result: Mask = np.bincount(self.row_of_sample, minlength=len(self)) == 1
+        return result
+
     def is_sum_of_probabilities(self) -> Mask:
         """Rows that are the probability of a set of actions at one state (n_rows,).
 
         These have log-odds; a weighted difference of probabilities has none.
         """
         unit = ((self.weights == 0.0) | (self.weights == 1.0)).all(axis=1)
-        one_sample = np.bincount(self.row_of_sample, minlength=len(self)) == 1
-        result: Mask = one_sample & (self.sum_samples(unit.astype(np.float64)) == 1.0)
+        units = self.sum_samples(unit.astype(np.float64))
+        result: Mask = self.is_about_one_state() & (units == 1.0)
         return result
 
     def samples(self) -> list[slice]:

@@ -25,6 +25,8 @@ def solve_soft(matrix: Array, lower: Array, upper: Array, priority: Array) -> Mi
 
     In units: minimise ½ ‖x‖²/unit² + SOFT_PRICE Σ priority · slack / shortfall, where unit is the
     ‖x‖ that the hardest row needs alone and shortfall the largest distance from a bound at x = 0.
+    Rows that even `unit` would not move by `shortfall` pay relative to how far it does move them:
+    else a small shortfall at a nearly saturated state would always be cheaper to leave.
     """
     m, n = matrix.shape
     shortfall = float(np.maximum(lower, -upper).max())
@@ -36,7 +38,7 @@ def solve_soft(matrix: Array, lower: Array, upper: Array, priority: Array) -> Mi
         return MinimumNorm(np.zeros(n), np.zeros(m), True, 0.0, "nothing to do")
     q, r = qr(matrix[movable].T, mode="economic")
     rows = scale_rows(np.ascontiguousarray(r.T), lower[movable], upper[movable])
-    price = SOFT_PRICE * priority[movable] * rows.lengths * rows.unit / shortfall
+    price = SOFT_PRICE * priority[movable] * np.maximum(rows.lengths * rows.unit / shortfall, 1.0)
     z, multipliers = _solve(rows, price)
     original = np.zeros(m)
     original[movable] = multipliers * rows.unit / rows.lengths
@@ -71,12 +73,14 @@ def _solve(rows: ScaledRows, price: Array) -> tuple[Array, Array]:
         x_l=np.concatenate([np.full(k, -np.inf), np.zeros(m)]),
     )
     status = solver.solve()
-    dual = np.asarray(solver.result.z_u)
-    multipliers = np.zeros(m)
-    multipliers[from_below] += dual[: from_below.sum()]
-    multipliers[from_above] -= dual[from_below.sum() :]
-    multipliers = np.clip(multipliers, -price, price)
-    candidates = [multipliers, _polished(rows, price, multipliers)]
+    dual, distance = np.asarray(solver.result.z_u), np.asarray(solver.result.s_u)
+    owners = np.concatenate([np.flatnonzero(from_below), np.flatnonzero(from_above)])
+    signs = np.repeat([1.0, -1.0], [from_below.sum(), from_above.sum()])
+    rough, held = np.zeros(m), np.zeros(m)
+    np.add.at(rough, owners, signs * dual)
+    # An interior point leaves every product dual · distance small: the larger factor tells which.
+    np.add.at(held, owners, signs * dual * (dual > distance))
+    candidates = [np.clip(rough, -price, price), _polished(rows, price, held)]
     best = min(candidates, key=lambda candidate: _gap(rows, price, candidate))
     gap = _gap(rows, price, best)
     if not gap <= _GAP:
@@ -87,14 +91,14 @@ def _solve(rows: ScaledRows, price: Array) -> tuple[Array, Array]:
     return rows.matrix.T @ best, best
 
 
-def _polished(rows: ScaledRows, price: Array, rough: Array) -> Array:
-    """Rows at their price stay there; rows in between are put exactly at their bound."""
-    at_price = np.abs(rough) >= (1.0 - 1e-5) * price
-    multipliers = np.where(at_price, np.sign(rough) * price, 0.0)
-    between = np.flatnonzero(~at_price & (np.abs(rough) > 1e-7 * np.abs(rough).max()))
+def _polished(rows: ScaledRows, price: Array, held: Array) -> Array:
+    """Rows at their price stay there; other rows that are held are put exactly at their bound."""
+    at_price = np.abs(held) >= (1.0 - 1e-5) * price
+    multipliers = np.where(at_price, np.sign(held) * price, 0.0)
+    between = np.flatnonzero(~at_price & (held != 0.0))
     if len(between):
         matrix = rows.matrix[between]
-        target = np.where(rough[between] > 0, rows.lower[between], rows.upper[between])
+        target = np.where(held[between] > 0, rows.lower[between], rows.upper[between])
         needed = target - matrix @ (rows.matrix.T @ multipliers)
         multipliers[between] = np.linalg.pinv(matrix.T) @ (np.linalg.pinv(matrix) @ needed)
     return np.clip(multipliers, -price, price)

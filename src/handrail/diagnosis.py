@@ -15,7 +15,13 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from handrail.arrays import Array, Indices
-from handrail.conflicts import Conflict, find_conflict, impossible_at_one_state
+from handrail.conflicts import (
+    Conflict,
+    describe,
+    exist_together,
+    find_conflict,
+    impossible_at_one_state,
+)
 from handrail.constraints import Constraint
 from handrail.expansion import expand
 from handrail.linearise import Linearisation
@@ -28,6 +34,7 @@ from handrail.targets import Targets
 # States closer than this, relative to the largest coordinate of any, nearly coincide.
 _NEARLY_COINCIDE = 1e-3
 _MOST_CONFLICTS = 10
+_Neighbours = tuple[int, int, float]  # two rows, and the distance of their states
 
 
 @final
@@ -76,7 +83,8 @@ def diagnose(policy: CategoricalPolicy, constraints: Sequence[Constraint]) -> Di
     """Analyse constraints at the policy's present weights, which are not changed."""
     rows = expand(constraints, policy)
     model = Linearisation(policy, rows)
-    conflicts = _conflicts(policy, model, rows)
+    neighbours = _nearly_coinciding(rows)
+    conflicts = _conflicts(policy, model, rows, neighbours)
     multipliers, change = np.zeros(len(rows)), np.zeros(len(rows))
     if not conflicts:
         lower, upper = _asked(policy, rows)
@@ -89,7 +97,7 @@ def diagnose(policy: CategoricalPolicy, constraints: Sequence[Constraint]) -> Di
         conflicts=tuple(conflicts),
         redundant=tuple(rows.labels[i] for i in redundant),
         dominated=tuple(_dominated(rows)),
-        nearly_coinciding=tuple(_nearly_coinciding(rows)),
+        nearly_coinciding=tuple((rows.labels[i], rows.labels[j], d) for i, j, d in neighbours),
         kernel_condition=_condition(model),
         multipliers={rows.labels[i]: float(multipliers[i]) for i in hardest},
         n_rows=len(rows),
@@ -108,12 +116,22 @@ def _asked(policy: CategoricalPolicy, rows: Rows) -> tuple[Array, Array]:
     return targets.allowed_change(position, trust=np.inf)
 
 
-def _conflicts(policy: CategoricalPolicy, model: Linearisation, rows: Rows) -> list[Conflict]:
+def _conflicts(
+    policy: CategoricalPolicy, model: Linearisation, rows: Rows, neighbours: list[_Neighbours]
+) -> list[Conflict]:
     """Conflicts one after the other, each without the rows of those before."""
     impossible = impossible_at_one_state(rows)
     found = [impossible] if impossible is not None else []
+    # The linear model knows that probabilities add up to 1, not that they are positive: it sees
+    # no contradiction in two actions of three that are both wanted, a hair's breadth apart.
+    simple = rows.is_about_one_state()
+    for i, j, _ in neighbours:
+        known = {row for conflict in found for row in conflict.rows}
+        if simple[i] and simple[j] and not {i, j} & known and not exist_together([i, j], rows):
+            found.append(describe(np.array([i, j]), rows))
     lower, upper = _asked(policy, rows)
-    left = np.setdiff1d(np.arange(len(rows)), [i for c in found for i in c.rows])
+    known_rows = np.array([i for c in found for i in c.rows], dtype=np.intp)
+    left = np.setdiff1d(np.arange(len(rows)), known_rows)
     while len(left) and len(found) < _MOST_CONFLICTS:
         chosen = left
         if len(left) > ALL_AT_ONCE:
@@ -145,16 +163,14 @@ def _dominated(rows: Rows) -> list[tuple[str, str]]:
     ]
 
 
-def _nearly_coinciding(rows: Rows) -> list[tuple[str, str, float]]:
+def _nearly_coinciding(rows: Rows) -> list[_Neighbours]:
     """Pairs of different states that a smooth network can hardly tell apart."""
     states = rows.first_states.reshape(len(rows), -1)
     radius = _NEARLY_COINCIDE * float(np.abs(states).max())
     pairs = KDTree(states).query_pairs(radius, output_type="ndarray")
     distances = np.linalg.norm(states[pairs[:, 0]] - states[pairs[:, 1]], axis=1)
     return [
-        (rows.labels[i], rows.labels[j], float(d))
-        for (i, j), d in zip(pairs.tolist(), distances, strict=True)
-        if d > 0.0
+        (i, j, float(d)) for (i, j), d in zip(pairs.tolist(), distances, strict=True) if d > 0.0
     ]
 
 
