@@ -53,8 +53,9 @@ def golden(request: pytest.FixtureRequest) -> Golden:
         torch.tensor(data[key], dtype=torch.float64)
         for key in ("hidden_weight", "hidden_bias", "output_weight", "output_bias")
     ]
+    (width, n_observations), (n_actions, _) = weights[0].shape, weights[2].shape
     module = nn.Sequential(
-        nn.Linear(*reversed(weights[0].shape)), nn.ReLU(), nn.Linear(*reversed(weights[2].shape))
+        nn.Linear(n_observations, width), nn.ReLU(), nn.Linear(width, n_actions)
     ).double()
     with torch.no_grad():
         for parameter, weight in zip(module.parameters(), weights, strict=True):
@@ -70,6 +71,13 @@ def small_policy(
     n_observations: int = 3, n_actions: int = 3, seed: int = 0, sharpness: float = 1.0
 ) -> hr.CategoricalPolicy:
     policy = hr.CategoricalPolicy.mlp(spaces(n_observations, n_actions), hidden=[32], seed=seed)
-    with torch.no_grad():
-        list(policy.module.children())[-1].weight.mul_(sharpness)  # type: ignore[operator, union-attr]
+    sharpen(policy, sharpness)
     return policy
+
+
+def sharpen(policy: hr.CategoricalPolicy, factor: float) -> None:
+    """Multiply the output weights: larger ones make the policy surer of itself."""
+    last = list(policy.module.children())[-1]
+    assert isinstance(last, nn.Linear)
+    with torch.no_grad():
+        last.weight.mul_(factor)

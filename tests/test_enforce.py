@@ -13,7 +13,7 @@ from torch import nn
 import handrail as hr
 from handrail import enforcement as enforce_module
 from handrail.experiments import cartpole
-from tests.conftest import small_policy, spaces
+from tests.conftest import sharpen, small_policy, spaces
 
 CARTPOLE = gym.make("CartPole-v1")
 
@@ -47,8 +47,7 @@ def random_set(rng: np.random.Generator) -> tuple[Any, list[hr.Constraint]]:
     n = int(rng.integers(1, 51))
     space = spaces(n_observations, n_actions)
     teacher = hr.CategoricalPolicy.mlp(space, hidden=[64], seed=int(rng.integers(10**9)))
-    with torch.no_grad():
-        list(teacher.module.children())[-1].weight.mul_(float(rng.uniform(1.0, 12.0)))  # type: ignore[operator, union-attr]
+    sharpen(teacher, float(rng.uniform(1.0, 12.0)))
     states = rng.normal(size=(n, n_observations))
     wanted = np.clip(teacher.probabilities(states), 1e-4, 1.0 - 1e-4)
     rules: list[hr.Constraint] = []
@@ -125,8 +124,7 @@ def test_ten_thousand_points() -> None:
 def test_saturated_networks_can_be_moved(sharpness: float) -> None:
     """Output weights a thousand times too large: probabilities of 1e-300 on the wrong side."""
     policy = hr.CategoricalPolicy.mlp(CARTPOLE, hidden=[5000], seed=1)
-    with torch.no_grad():
-        list(policy.module.children())[-1].weight.mul_(sharpness)  # type: ignore[operator, union-attr]
+    sharpen(policy, sharpness)
     hr.enforce(policy, cartpole.constraints()).raise_if_unsatisfied()
     assert hr.measure(policy, cartpole.constraints()).worst_violation <= 1e-6
 
@@ -259,7 +257,7 @@ def test_running_out_of_iterations_says_so(monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_interruption_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     policy = hr.CategoricalPolicy.mlp(CARTPOLE, hidden=[1000], seed=0)
     weights = [p.detach().clone() for p in policy.parameters]
-    taken = []
+    taken: list[float] = []
 
     def interrupted(policy: hr.CategoricalPolicy, *arguments: Any) -> float:
         if taken:

@@ -14,7 +14,7 @@ import handrail as hr
 from handrail import program
 from handrail.arrays import Array
 from handrail.expansion import expand
-from tests.conftest import Golden, small_policy, spaces
+from tests.conftest import Golden, sharpen, small_policy, spaces
 
 RNG = np.random.default_rng(0)
 STATES = RNG.normal(size=(40, 3))
@@ -295,8 +295,7 @@ def policies_and_rules(draw: st.DrawFn) -> tuple[hr.CategoricalPolicy, list[hr.C
     sharpness = draw(st.sampled_from([1.0, 5.0, 40.0]))
     policy = hr.CategoricalPolicy.mlp(spaces(3, 3), hidden=[512], seed=seed)
     teacher = hr.CategoricalPolicy.mlp(spaces(3, 3), hidden=[16], seed=seed + 1)
-    with torch.no_grad():
-        list(policy.module.children())[-1].weight.mul_(sharpness)  # type: ignore[operator, union-attr]
+    sharpen(policy, sharpness)
     states = rng.normal(size=(n, 3))
     near = rng.random(n) < 0.2
     states[near] = states[rng.integers(n, size=near.sum())] + 1e-4 * rng.normal(

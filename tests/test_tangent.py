@@ -56,8 +56,8 @@ class PerPosition(nn.Module):
 def frozen_parts() -> nn.Sequential:
     module = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 3))
     module[0].requires_grad_(False)
-    module[2].weight.requires_grad_(False)  # type: ignore[union-attr]
-    module[4].bias.requires_grad_(False)  # type: ignore[union-attr]
+    module[2].weight.requires_grad_(False)
+    module[4].bias.requires_grad_(False)
     return module
 
 
@@ -305,11 +305,11 @@ def test_prediction_error_is_second_order_in_the_step_size() -> None:
         weighted = loss[torch.arange(5), torch.tensor([0, 1, 2, 0, 1])] @ torch.tensor(
             np.asarray(batch.returns)
         )
-        weighted.backward()  # type: ignore[no-untyped-call]
+        weighted.backward()
         with torch.no_grad():
             for parameter in moved.parameters:
                 assert parameter.grad is not None
-                parameter += step_size * parameter.grad
+                parameter.add_(parameter.grad, alpha=step_size)
         actual = moved.probabilities(FLAT) - policy.probabilities(FLAT)
         errors.append(np.abs(predicted - actual).max())
     assert errors[1] < 0.02 * errors[0]  # 0.01 to second order

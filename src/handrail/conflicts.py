@@ -13,8 +13,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from handrail.arrays import Array, Indices
-from handrail.errors import InfeasibleConstraints
-from handrail.minimum_norm import CONFLICT_RATIO, MinimumNorm, scale_rows, solve_minimum_norm
+from handrail.minimum_norm import CONFLICT_RATIO, scale_rows, solve_minimum_norm
 from handrail.rows import Rows
 
 
@@ -44,20 +43,6 @@ class Conflict:
         if len(self.rows) == 2:
             return f"{names} ask opposite things {self.distance:.3g} apart"
         return f"{names} cannot hold together (their states lie within {self.distance:.3g})"
-
-
-def solve_or_explain(
-    matrix: Array, lower: Array, upper: Array, indices: Indices, rows: Rows
-) -> MinimumNorm:
-    """The minimum-norm answer, or `InfeasibleConstraints` with the smallest conflicting set."""
-    answer = solve_minimum_norm(matrix, lower, upper)
-    if answer.feasible:
-        return answer
-    conflict = find_conflict(matrix, lower, upper, indices, rows)
-    raise InfeasibleConstraints(
-        f"No step satisfies all {len(rows)} constraint rows. {conflict}.",
-        "Relax one of them, move their states apart, or use soft=True.",
-    )
 
 
 def find_conflict(
@@ -163,7 +148,7 @@ def _smallest_set(matrix: Array, lower: Array, upper: Array) -> Indices:
             rest = np.delete(kept, slice(start, start + chunk))
             if (
                 len(rest)
-                and not solve_minimum_norm(matrix[rest], lower[rest], upper[rest]).feasible
+                and solve_minimum_norm(matrix[rest], lower[rest], upper[rest]).contradictory
             ):
                 kept = rest
             else:

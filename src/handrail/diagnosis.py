@@ -139,7 +139,7 @@ def _conflicts(
             need = np.maximum(lower, -upper)[left]
             chosen = left[np.argsort(-need, kind="stable")[:ALL_AT_ONCE]]
         matrix = LeastChange(model).matrix(chosen)
-        if solve_minimum_norm(matrix, lower[chosen], upper[chosen]).feasible:
+        if not solve_minimum_norm(matrix, lower[chosen], upper[chosen]).contradictory:
             break
         found.append(find_conflict(matrix, lower[chosen], upper[chosen], chosen, rows))
         left = np.setdiff1d(left, found[-1].rows)

@@ -17,16 +17,14 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from handrail.arrays import Array, Indices
-from handrail.conflicts import impossible_at_one_state, solve_or_explain
+from handrail.conflicts import impossible_at_one_state
 from handrail.constraints import Constraint
 from handrail.errors import InfeasibleConstraints, InvalidConstraint, UnsatisfiedConstraints
 from handrail.expansion import expand
 from handrail.gradients import Gradient, take_step
 from handrail.linearise import Linearisation
-from handrail.minimum_norm import MinimumNorm
 from handrail.policies import CategoricalPolicy
-from handrail.program import LeastChange, solve_program
+from handrail.program import LeastChange, hard_solver, solve_program
 from handrail.rows import Rows
 from handrail.targets import Targets
 
@@ -139,16 +137,15 @@ def _relinearise(
         return f"{impossible}. Relax one of them."
     targets = Targets(rows, tolerance)
 
-    def solver(matrix: Array, lower: Array, upper: Array, indices: Indices) -> MinimumNorm:
-        return solve_or_explain(matrix, lower, upper, indices, rows)
-
     trust = 1.0
     for _ in range(MAX_ITERATIONS):
         model = Linearisation(policy, rows)
         position = targets.position(policy.probabilities(rows.states))
         lower, upper = targets.allowed_change(position, trust)
         try:
-            solution = solve_program(model, LeastChange(model), lower, upper, solver)
+            solution = solve_program(
+                model, LeastChange(model), lower, upper, hard_solver(model, rows)
+            )
         except InfeasibleConstraints as conflict:
             return f"{conflict.cause} Relax one of them, or move their states apart."
         step = _line_search(policy, targets, rows, model.direction(solution.coefficients))

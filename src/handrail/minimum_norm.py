@@ -40,16 +40,21 @@ class MinimumNorm:
         x: (n,), zero where there is no answer.
         multipliers: (m,) with x = Aᵀ · multipliers; positive holds a lower bound, negative an
             upper one, zero means not active.
-        feasible: whether x meets every row without being absurdly large.
+        solved: whether x is verified.
         ratio: ‖x‖ over what the hardest row needs alone; inf where there is no answer.
         method: whose answer survived verification.
     """
 
     x: Array
     multipliers: Array
-    feasible: bool
+    solved: bool
     ratio: float
     method: str
+
+    @property
+    def contradictory(self) -> bool:
+        """Whether there is no answer, or only one so large that rows must contradict each other."""
+        return not self.solved or self.ratio > CONFLICT_RATIO
 
 
 @final
@@ -113,7 +118,7 @@ def solve_minimum_norm(matrix: Array, lower: Array, upper: Array) -> MinimumNorm
         original = np.zeros(m)
         original[movable] = multipliers * rows.unit / rows.lengths
         solution = basis @ x if basis is not None else x
-        return MinimumNorm(solution * rows.unit, original, ratio <= CONFLICT_RATIO, ratio, name)
+        return MinimumNorm(solution * rows.unit, original, True, ratio, name)
     return none
 
 

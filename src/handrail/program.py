@@ -19,8 +19,11 @@ from typing import final
 import numpy as np
 
 from handrail.arrays import Array, Indices
+from handrail.conflicts import find_conflict
+from handrail.errors import InfeasibleConstraints, SolverFailure
 from handrail.linearise import Linearisation
-from handrail.minimum_norm import MinimumNorm
+from handrail.minimum_norm import MinimumNorm, solve_minimum_norm
+from handrail.rows import Rows
 
 # (matrix, lower, upper, rows) -> answer; `rows` are the program's rows, for names and priorities.
 Solver = Callable[[Array, Array, Array, Indices], MinimumNorm]
@@ -135,6 +138,35 @@ def solve_program(
         zeros = np.zeros(n)
         return ProgramSolution(zeros, zeros, zeros, 0.0, "nothing to do")
     return solution
+
+
+def hard_solver(model: Linearisation, rows: Rows) -> Solver:
+    """A solver that meets every row, or raises `InfeasibleConstraints` with the smallest conflict.
+
+    Whether rows contradict each other is judged by the change of the network they need: the returns
+    of nearly impossible actions are large without any contradiction.
+    """
+
+    def solve(matrix: Array, lower: Array, upper: Array, indices: Indices) -> MinimumNorm:
+        answer = solve_minimum_norm(matrix, lower, upper)
+        if not answer.contradictory:
+            return answer
+        factor = LeastChange(model).matrix(indices)
+        if solve_minimum_norm(factor, lower, upper).contradictory:
+            conflict = find_conflict(factor, lower, upper, indices, rows)
+            raise InfeasibleConstraints(
+                f"No step satisfies all {len(rows)} constraint rows. {conflict}.",
+                "Relax one of them, move their states apart, or use soft=True.",
+            )
+        if not answer.solved:
+            raise SolverFailure(
+                f"No solver found the smallest returns of {len(rows)} rows that do not contradict "
+                "each other: some actions are too close to probability 0. Use "
+                "objective='parameters'."
+            )
+        return answer
+
+    return solve
 
 
 def _solve_on(

@@ -10,7 +10,7 @@ import numpy as np
 
 from handrail.arrays import Array, Indices
 from handrail.batches import Batch, policy_gradient
-from handrail.conflicts import impossible_at_one_state, solve_or_explain
+from handrail.conflicts import impossible_at_one_state
 from handrail.constraints import Constraint
 from handrail.errors import InfeasibleConstraints, InvalidBatch
 from handrail.expansion import expand
@@ -18,7 +18,14 @@ from handrail.gradients import Gradient, take_step
 from handrail.linearise import Linearisation
 from handrail.minimum_norm import MinimumNorm
 from handrail.policies import CategoricalPolicy
-from handrail.program import Geometry, LeastChange, LeastReturns, Solver, solve_program
+from handrail.program import (
+    Geometry,
+    LeastChange,
+    LeastReturns,
+    Solver,
+    hard_solver,
+    solve_program,
+)
 from handrail.rows import Rows
 from handrail.soft import solve_soft
 
@@ -116,7 +123,7 @@ def safe_returns_of_rows(
         _geometry(model, objective, step_size),
         rows.lower - drift,
         rows.upper - drift,
-        _solver(rows, soft),
+        _soft_solver(rows) if soft else hard_solver(model, rows),
     )
     predicted = drift + solution.change
     return SafeReturns(
@@ -142,14 +149,11 @@ def _geometry(model: Linearisation, objective: Objective, step_size: float) -> G
     return LeastChange(model)
 
 
-def _solver(rows: Rows, soft: bool) -> Solver:
-    def hard(matrix: Array, lower: Array, upper: Array, indices: Indices) -> MinimumNorm:
-        return solve_or_explain(matrix, lower, upper, indices, rows)
-
-    def relaxed(matrix: Array, lower: Array, upper: Array, indices: Indices) -> MinimumNorm:
+def _soft_solver(rows: Rows) -> Solver:
+    def solve(matrix: Array, lower: Array, upper: Array, indices: Indices) -> MinimumNorm:
         return solve_soft(matrix, lower, upper, rows.priority[indices])
 
-    return relaxed if soft else hard
+    return solve
 
 
 def _check(step_size: float, objective: str) -> None:
