@@ -246,6 +246,8 @@ def _signals(logits: Tensor, calls: list[_Call], logit_weights: Tensor) -> list[
         torch.autograd.grad(logits, edges, weights, retain_graph=True)
         for weights in logit_weights.unbind(dim=1)
     ]
+    if len(by_functional) == 1:
+        return [part.unsqueeze(1) for part in by_functional[0]]  # the usual case, without a copy
     return [torch.stack(parts, dim=1) for parts in zip(*by_functional, strict=True)]
 
 
