@@ -3,9 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# One thread per process: with two busy cores, small two-thread operations wait for each other.
-export OMP_NUM_THREADS ?= 2
-
 .PHONY: help demo test test-slow lint bench docs clean
 
 help: ## list the targets
@@ -20,6 +17,10 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY) ## a random policy is made to obey, and plays before and after
 	$(BIN)/python examples/obey_before_training.py
+
+# One thread: with the other core busy, small two-thread operations wait for each other.
+test test-slow: export OMP_NUM_THREADS := 1
+test test-slow: export OPENBLAS_NUM_THREADS := 1
 
 test: lint ## all checks and tests
 	$(BIN)/python -m pytest

@@ -16,6 +16,9 @@ from torch import nn
 import handrail as hr
 from handrail.arrays import Array
 
+# With the other core busy, small two-thread operations wait for each other (design.md section 6).
+torch.set_num_threads(1)
+
 GOLDEN = Path(__file__).parent / "golden"
 
 

@@ -267,7 +267,7 @@ def test_soft_equals_hard_where_nothing_contradicts(golden: Golden) -> None:
 )
 def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
     rules = [hr.AtLeast(0.5, 0, hr.Points(STATES[0]))]
-    with pytest.raises(hr.InvalidBatch, match=message):
+    with pytest.raises(hr.InvalidArgument, match=message):
         hr.safe_returns(small_policy(), random_batch(), rules, **arguments)
 
 

@@ -8,6 +8,7 @@ from handrail.enforcement import Enforcement, enforce
 from handrail.errors import (
     HandrailError,
     InfeasibleConstraints,
+    InvalidArgument,
     InvalidBatch,
     InvalidConstraint,
     InvalidPolicy,
@@ -37,6 +38,7 @@ __all__ = [
     "Equal",
     "HandrailError",
     "InfeasibleConstraints",
+    "InvalidArgument",
     "InvalidBatch",
     "InvalidConstraint",
     "InvalidPolicy",

@@ -52,11 +52,12 @@ def find_conflict(
     lengths = np.linalg.norm(matrix, axis=1)
     stuck = np.flatnonzero((lengths == 0.0) & (np.maximum(lower, -upper) > 0.0))
     if len(stuck):
-        chosen = stuck[:1]
-    else:
-        pair = _conflicting_pair(matrix, lower, upper)
-        chosen = pair if pair is not None else _smallest_set(matrix, lower, upper)
-    return describe(indices[chosen], rows)
+        return describe(indices[stuck[:1]], rows)
+    movable = np.flatnonzero(lengths > 0.0)
+    program = matrix[movable], lower[movable], upper[movable]
+    pair = _conflicting_pair(*program)
+    chosen = pair if pair is not None else _smallest_set(*program)
+    return describe(indices[movable[chosen]], rows)
 
 
 def describe(indices: Indices, rows: Rows, at_one_state: bool = False) -> Conflict:
@@ -93,8 +94,7 @@ def impossible_at_one_state(rows: Rows) -> Conflict | None:
 
 def exist_together(group: list[int], rows: Rows) -> bool:
     """Whether some probabilities would satisfy all these rows if their states were the same."""
-    by_row = rows.samples()
-    weights = np.concatenate([rows.weights[by_row[i]] for i in group])
+    weights = np.concatenate([rows.weights[rows.samples[i]] for i in group])
     lower, upper = rows.lower[group], rows.upper[group]
     from_below, from_above = np.isfinite(lower), np.isfinite(upper)
     n_actions = weights.shape[1]
@@ -127,32 +127,31 @@ def _conflicting_pair(matrix: Array, lower: Array, upper: Array) -> Indices | No
         cosine = one_plus_c - 1.0
         # The other row conflicts only if the answer to one alone breaks the other.
         broken = (bounds > cosine * bounds[i]) & (bounds[i] > cosine * bounds)
-        broken[i] = False
+        broken &= owners != owners[i]
         numerator = (bounds[i] + bounds) ** 2 - 2.0 * one_plus_c * bounds[i] * bounds
         length = np.where(broken, numerator / np.maximum(one_plus_c * (1.0 - cosine), 1e-300), 0.0)
         j = int(np.argmax(length))
-        if length[j] > worst and owners[j] != owners[i]:
+        if length[j] > worst:
             worst, pair = float(length[j]), np.array(sorted((owners[i], owners[j])))
     return pair
 
 
 def _smallest_set(matrix: Array, lower: Array, upper: Array) -> Indices:
     """Deletion filter: leave out every row without which the program is still infeasible."""
+
+    def contradictory(rows: Indices) -> bool:
+        return solve_minimum_norm(matrix[rows], lower[rows], upper[rows]).contradictory
+
     kept = np.arange(len(lower))
-    size = len(kept)
-    # Halving first: most rows have nothing to do with the conflict.
-    chunk = max(size // 2, 1)
-    while True:
+    # Large pieces first: most rows have nothing to do with the conflict.
+    piece = len(kept) // 2
+    while piece:
         start = 0
         while start < len(kept):
-            rest = np.delete(kept, slice(start, start + chunk))
-            if (
-                len(rest)
-                and solve_minimum_norm(matrix[rest], lower[rest], upper[rest]).contradictory
-            ):
+            rest = np.delete(kept, slice(start, start + piece))
+            if len(rest) and contradictory(rest):
                 kept = rest
             else:
-                start += chunk
-        if chunk == 1:
-            return kept
-        chunk = max(chunk // 2, 1)
+                start += piece
+        piece //= 2
+    return kept

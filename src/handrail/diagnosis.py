@@ -82,12 +82,13 @@ class Diagnosis:
 def diagnose(policy: CategoricalPolicy, constraints: Sequence[Constraint]) -> Diagnosis:
     """Analyse constraints at the policy's present weights, which are not changed."""
     rows = expand(constraints, policy)
-    model = Linearisation(policy, rows)
+    probabilities = policy.probabilities(rows.states)
+    model = Linearisation(policy, rows, probabilities)
     neighbours = _nearly_coinciding(rows)
-    conflicts = _conflicts(policy, model, rows, neighbours)
+    conflicts = _conflicts(model, rows, _asked(rows, probabilities), neighbours)
     multipliers, change = np.zeros(len(rows)), np.zeros(len(rows))
     if not conflicts:
-        lower, upper = _asked(policy, rows)
+        lower, upper = _asked(rows, probabilities)
         solution = solve_program(model, LeastChange(model), lower, upper, _hard)
         multipliers, change = solution.multipliers, solution.change
     violated = rows.violations(model.values) > 0.0
@@ -109,15 +110,18 @@ def _hard(matrix: Array, lower: Array, upper: Array, indices: Indices) -> Minimu
     return solve_minimum_norm(matrix, lower, upper)
 
 
-def _asked(policy: CategoricalPolicy, rows: Rows) -> tuple[Array, Array]:
+def _asked(rows: Rows, probabilities: Array) -> tuple[Array, Array]:
     """The change that each row needs, in the log-odds' first order as in enforcement."""
     targets = Targets(rows, tolerance=1e-6)
-    position = targets.position(policy.probabilities(rows.states))
+    position = targets.position(probabilities)
     return targets.allowed_change(position, trust=np.inf)
 
 
 def _conflicts(
-    policy: CategoricalPolicy, model: Linearisation, rows: Rows, neighbours: list[_Neighbours]
+    model: Linearisation,
+    rows: Rows,
+    asked: tuple[Array, Array],
+    neighbours: list[_Neighbours],
 ) -> list[Conflict]:
     """Conflicts one after the other, each without the rows of those before."""
     impossible = impossible_at_one_state(rows)
@@ -129,7 +133,7 @@ def _conflicts(
         known = {row for conflict in found for row in conflict.rows}
         if simple[i] and simple[j] and not {i, j} & known and not exist_together([i, j], rows):
             found.append(describe(np.array([i, j]), rows))
-    lower, upper = _asked(policy, rows)
+    lower, upper = asked
     known_rows = np.array([i for c in found for i in c.rows], dtype=np.intp)
     left = np.setdiff1d(np.arange(len(rows)), known_rows)
     while len(left) and len(found) < _MOST_CONFLICTS:
@@ -149,7 +153,7 @@ def _conflicts(
 def _dominated(rows: Rows) -> list[tuple[str, str]]:
     """Rows of the same functional whose interval contains another row's."""
     groups: dict[bytes, list[int]] = {}
-    for i, samples in enumerate(rows.samples()):
+    for i, samples in enumerate(rows.samples):
         key = rows.states[samples].tobytes() + rows.weights[samples].tobytes()
         groups.setdefault(key, []).append(i)
     return [

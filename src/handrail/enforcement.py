@@ -17,9 +17,10 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from handrail.arrays import Array
 from handrail.conflicts import impossible_at_one_state
 from handrail.constraints import Constraint
-from handrail.errors import InfeasibleConstraints, InvalidConstraint, UnsatisfiedConstraints
+from handrail.errors import InfeasibleConstraints, InvalidArgument, UnsatisfiedConstraints
 from handrail.expansion import expand
 from handrail.gradients import Gradient, take_step
 from handrail.linearise import Linearisation
@@ -91,7 +92,7 @@ def enforce(
         reference_states: (n, *observation_shape), where to measure how much else has changed.
     """
     if not (np.isfinite(tolerance) and tolerance > 0.0):
-        raise InvalidConstraint(f"The tolerance must be positive and finite, not {tolerance!r}.")
+        raise InvalidArgument(f"The tolerance must be positive and finite, not {tolerance!r}.")
     rows = expand(constraints, policy)
     return enforce_rows(policy, rows, tolerance, reference_states)
 
@@ -118,7 +119,7 @@ def enforce_rows(
         change = float(np.abs(policy.probabilities(reference_states) - reference).max())
     return Enforcement(
         satisfied=not reason,
-        worst_violation=_worst(policy, rows),
+        worst_violation=_worst(rows, policy.probabilities(rows.states)),
         history=tuple(history),
         parameter_change=_distance(policy, original),
         policy_change=change,
@@ -130,17 +131,17 @@ def _relinearise(
     policy: CategoricalPolicy, rows: Rows, tolerance: float, history: list[Iteration]
 ) -> str:
     """Step until satisfied; the reason why not, or nothing."""
-    if _worst(policy, rows) <= tolerance:
+    probabilities = policy.probabilities(rows.states)
+    if _worst(rows, probabilities) <= tolerance:
         return ""
     impossible = impossible_at_one_state(rows)
     if impossible is not None:
         return f"{impossible}. Relax one of them."
     targets = Targets(rows, tolerance)
-
     trust = 1.0
     for _ in range(MAX_ITERATIONS):
-        model = Linearisation(policy, rows)
-        position = targets.position(policy.probabilities(rows.states))
+        model = Linearisation(policy, rows, probabilities)
+        position = targets.position(probabilities)
         lower, upper = targets.allowed_change(position, trust)
         try:
             solution = solve_program(
@@ -148,9 +149,10 @@ def _relinearise(
             )
         except InfeasibleConstraints as conflict:
             return f"{conflict.cause} Relax one of them, or move their states apart."
-        step = _line_search(policy, targets, rows, model.direction(solution.coefficients))
+        direction = model.direction(solution.coefficients)
+        step, probabilities = _line_search(policy, rows, targets, direction, probabilities)
         predicted = rows.violations(targets.predicted_values(position, step * solution.change))
-        measured = _worst(policy, rows)
+        measured = _worst(rows, probabilities)
         active = int(np.count_nonzero(solution.multipliers))
         history.append(Iteration(float(predicted.max()), measured, step, active))
         if measured <= tolerance:
@@ -159,31 +161,38 @@ def _relinearise(
             break
         trust *= 2.0 if step == 1.0 else step
     return (
-        f"After {len(history)} linearisations the worst violation is {_worst(policy, rows):.2g}, "
-        f"above the tolerance of {tolerance:g}, and no further step improves it. Use a wider "
-        "network, relax the constraints, or raise the tolerance."
+        f"After {len(history)} linearisations the worst violation is "
+        f"{_worst(rows, probabilities):.2g}, above the tolerance of {tolerance:g}, and no further "
+        "step improves it. Use a wider network, relax the constraints, or raise the tolerance."
     )
 
 
 def _line_search(
-    policy: CategoricalPolicy, targets: Targets, rows: Rows, direction: Gradient
-) -> float:
-    """Take the largest halved step that brings the worst row nearer to its target; its length."""
-    before = targets.shortfall(targets.position(policy.probabilities(rows.states)))
+    policy: CategoricalPolicy,
+    rows: Rows,
+    targets: Targets,
+    direction: Gradient,
+    probabilities: Array,
+) -> tuple[float, Array]:
+    """Take the largest halved step that brings the worst row nearer to its target.
+
+    Returns its length (0 if there is none), and the probabilities at the rows' states after it.
+    """
+    before = targets.shortfall(targets.position(probabilities))
     start = _snapshot(policy)
     step = 1.0
     for _ in range(_HALVINGS):
         take_step(policy, direction, step)
-        after = targets.shortfall(targets.position(policy.probabilities(rows.states)))
-        if after < before:
-            return step
+        moved = policy.probabilities(rows.states)
+        if targets.shortfall(targets.position(moved)) < before:
+            return step, moved
         _restore(policy, start)
         step /= 2.0
-    return 0.0
+    return 0.0, probabilities
 
 
-def _worst(policy: CategoricalPolicy, rows: Rows) -> float:
-    return float(rows.violations(rows.values(policy.probabilities(rows.states))).max())
+def _worst(rows: Rows, probabilities: Array) -> float:
+    return float(rows.violations(rows.values(probabilities)).max())
 
 
 def _snapshot(policy: CategoricalPolicy) -> list[Tensor]:

@@ -15,6 +15,10 @@ class InvalidPolicy(HandrailError, ValueError):
     """A network or an environment that Handrail cannot serve."""
 
 
+class InvalidArgument(HandrailError, ValueError):
+    """A setting that makes no sense, such as a negative step size."""
+
+
 class InvalidBatch(HandrailError, ValueError):
     """Experience that no update can learn from."""
 

@@ -67,7 +67,7 @@ def _refuse_different_shapes(constraints: Sequence[Constraint]) -> None:
 
 def _refuse_repeated_rows(rows: Rows) -> None:
     seen: dict[bytes, str] = {}
-    for i, (label, samples) in enumerate(zip(rows.labels, rows.samples(), strict=True)):
+    for i, (label, samples) in enumerate(zip(rows.labels, rows.samples, strict=True)):
         bounds = np.array([rows.lower[i], rows.upper[i]])
         parts = (rows.states[samples], rows.weights[samples], bounds)
         key = b"".join(part.tobytes() for part in parts)

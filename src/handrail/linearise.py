@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import final
 
 import numpy as np
+import torch
 
 from handrail.arrays import Array, Indices
 from handrail.gradients import Gradient, pull_back, push_forward
@@ -19,16 +20,24 @@ from handrail.rows import Rows
 
 @final
 class Linearisation:
-    """The first-order model of constraint rows around the policy's present weights."""
+    """The first-order model of constraint rows around the policy's present weights.
 
-    def __init__(self, policy: CategoricalPolicy, rows: Rows) -> None:
+    Args:
+        policy: at its present weights.
+        rows: the constraint rows.
+        probabilities: (n_samples, n_actions) of the policy at the rows' states.
+    """
+
+    def __init__(self, policy: CategoricalPolicy, rows: Rows, probabilities: Array) -> None:
         self._policy = policy
         self._rows = rows
-        probabilities = policy.probabilities(rows.states)
         self.values = rows.values(probabilities)  # c (n_rows,)
         self._logit_weights = policy.through_softmax(probabilities, rows.weights)
         # (H2): for a row of one state and one action this is π, so that ∇c / scale is ∇log π.
-        self.scale = rows.sum_samples((np.abs(rows.weights) * probabilities).sum(axis=1))
+        scale = rows.sum_samples((np.abs(rows.weights) * probabilities).sum(axis=1))
+        self.scale = np.maximum(scale, np.finfo(np.float64).tiny)
+        # Relative rounding error of a product with J.
+        self.rounding = 16.0 * torch.finfo(policy.dtype).eps
 
     def __len__(self) -> int:
         return len(self.values)
@@ -57,7 +66,7 @@ class Linearisation:
         return _sum_groups(_sum_groups(samples, row_of_left).T, row_of_right).T
 
     def _functionals(self, indices: Indices) -> tuple[Functionals, Indices]:
-        by_row = self._rows.samples()
+        by_row = self._rows.samples
         slices = [by_row[i] for i in indices]
         chosen = np.concatenate([np.arange(s.start, s.stop) for s in slices])
         groups = np.repeat(np.arange(len(slices)), [s.stop - s.start for s in slices])

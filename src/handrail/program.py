@@ -30,8 +30,7 @@ Solver = Callable[[Array, Array, Array, Indices], MinimumNorm]
 
 ALL_AT_ONCE = 400
 _ADDED_PER_ROUND = 32
-_ROUNDS = 200
-# Rows outside the working set may miss their bound by this much.
+# Rows outside the working set may miss their bound by this much, and by rounding.
 _OUTSIDE = 1e-9
 
 
@@ -78,15 +77,30 @@ class LeastChange(Geometry):
 
     def __init__(self, model: Linearisation) -> None:
         self._model = model
+        self._known = np.empty(0, dtype=np.intp)
+        self._kernel = np.empty((0, 0))
 
     def matrix(self, working: Indices) -> Array:
         """F with F Fᵀ = K on the working rows (n_working, n_working)."""
-        kernel = self._model.kernel(working)
+        self._extend(np.setdiff1d(working, self._known))
+        order = np.argsort(self._known)
+        chosen = order[np.searchsorted(self._known, working, sorter=order)]
+        kernel = self._kernel[np.ix_(chosen, chosen)]
         lengths = np.sqrt(np.diag(kernel))
         if not lengths.all():
             lengths = np.where(lengths > 0.0, lengths, 1.0)
         # Unit diagonal first: rows of very different size would drown each other.
         return _factor(kernel / np.outer(lengths, lengths)) * lengths[:, None]
+
+    def _extend(self, new: Indices) -> None:
+        """Add rows to the part of the kernel that is known."""
+        if not len(new):
+            return
+        square = self._model.kernel(new)
+        if len(self._known):
+            cross = self._model.kernel(new, self._known)
+            square = np.block([[self._kernel, cross.T], [cross, square]])
+        self._kernel, self._known = square, np.concatenate([self._known, new])
 
     def coefficients(self, working: Indices, answer: MinimumNorm) -> Array:
         """The multipliers: most rows need nothing."""
@@ -122,22 +136,19 @@ def solve_program(
     n = len(model)
     if n <= ALL_AT_ONCE:
         return _solve_on(np.arange(n), model, geometry, lower, upper, solver)
-    working = _most_violated(np.maximum(lower, -upper), np.empty(0, dtype=np.intp))
-    solution = None
-    for _ in range(_ROUNDS):
-        if not len(working):
-            break
-        solution = _solve_on(working, model, geometry, lower, upper, solver)
+    working = np.empty(0, dtype=np.intp)
+    solution = ProgramSolution(np.zeros(n), np.zeros(n), np.zeros(n), 0.0, "nothing to do")
+    while True:
         violations = np.maximum(lower - solution.change, solution.change - upper)
-        new = _most_violated(violations, working)
+        violations[working] = -np.inf
+        rounding = model.rounding * np.abs(solution.change).max()
+        worst = np.argsort(-violations, kind="stable")[:_ADDED_PER_ROUND]
+        new = worst[violations[worst] > (_OUTSIDE + rounding if len(working) else 0.0)]
         if not len(new):
-            break
-        active = working[solution.multipliers[working] != 0.0]
-        working = np.union1d(active, new)
-    if solution is None:
-        zeros = np.zeros(n)
-        return ProgramSolution(zeros, zeros, zeros, 0.0, "nothing to do")
-    return solution
+            return solution
+        # Rows are never dropped again, so this ends: inactive ones cost the solver next to nothing.
+        working = np.union1d(working, new)
+        solution = _solve_on(working, model, geometry, lower, upper, solver)
 
 
 def hard_solver(model: Linearisation, rows: Rows) -> Solver:
@@ -188,14 +199,6 @@ def _solve_on(
     else:
         change = model.effect(model.direction(coefficients))
     return ProgramSolution(coefficients, multipliers, change, answer.ratio, answer.method)
-
-
-def _most_violated(violations: Array, working: Indices) -> Indices:
-    """The worst rows outside the working set, at most a round's worth."""
-    outside = violations.copy()
-    outside[working] = -np.inf
-    worst = np.argsort(-outside, kind="stable")[:_ADDED_PER_ROUND]
-    return worst[outside[worst] > _OUTSIDE]
 
 
 def _factor(kernel: Array) -> Array:

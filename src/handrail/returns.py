@@ -12,7 +12,7 @@ from handrail.arrays import Array, Indices
 from handrail.batches import Batch, policy_gradient
 from handrail.conflicts import impossible_at_one_state
 from handrail.constraints import Constraint
-from handrail.errors import InfeasibleConstraints, InvalidBatch
+from handrail.errors import InfeasibleConstraints, InvalidArgument
 from handrail.expansion import expand
 from handrail.gradients import Gradient, take_step
 from handrail.linearise import Linearisation
@@ -116,7 +116,7 @@ def safe_returns_of_rows(
 ) -> SafeReturns:
     """`safe_returns` for constraints that were expanded already."""
     gradient = policy_gradient(policy, batch)
-    model = Linearisation(policy, rows)
+    model = Linearisation(policy, rows, policy.probabilities(rows.states))
     drift = model.values + step_size * model.effect(gradient)
     solution = solve_program(
         model,
@@ -158,9 +158,9 @@ def _soft_solver(rows: Rows) -> Solver:
 
 def _check(step_size: float, objective: str) -> None:
     if not (np.isfinite(step_size) and step_size > 0.0):
-        raise InvalidBatch(f"The step size must be positive and finite, but got {step_size!r}.")
+        raise InvalidArgument(f"The step size must be positive and finite, but got {step_size!r}.")
     if objective not in ("returns", "parameters"):
-        raise InvalidBatch(
+        raise InvalidArgument(
             f"Unknown objective {objective!r}. Choose 'returns' (the paper: small safe returns) or "
             "'parameters' (least change of the network)."
         )

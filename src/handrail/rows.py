@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import final
 
@@ -42,7 +43,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.lower)
 
-    @property
+    @cached_property
     def first_states(self) -> Array:
         """The state that identifies each row to a person: (n_rows, *observation_shape)."""
         result: Array = self.states[self._starts()[:-1]]
@@ -86,6 +87,7 @@ class Rows:
         result: Mask = self.is_about_one_state() & (units == 1.0)
         return result
 
+    @cached_property
     def samples(self) -> list[slice]:
         """The samples of each row."""
         starts = self._starts()
@@ -93,7 +95,7 @@ class Rows:
 
     def take(self, indices: Indices) -> Rows:
         """The chosen rows, in the chosen order."""
-        by_row = self.samples()
+        by_row = self.samples
         samples = [by_row[i] for i in indices]
         chosen = np.concatenate([np.arange(s.start, s.stop) for s in samples])
         return Rows(
