@@ -145,6 +145,29 @@ def test_relations_between_states_hold() -> None:
     np.testing.assert_allclose(left, policy.probabilities(-states[:3])[:, [2, 1, 0]], atol=3e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("n_actions", [2, 3, 6])
+def test_whole_distributions_can_be_prescribed(n_actions: int, dtype: torch.dtype) -> None:
+    """Rows that depend on each other, one of them only at the very edge of what is possible."""
+    rng = np.random.default_rng(n_actions)
+    states = rng.normal(size=(5, 3))
+    wanted = rng.dirichlet(np.ones(n_actions), size=5).clip(1e-3)
+    wanted /= wanted.sum(axis=1, keepdims=True)
+    rules: list[hr.Constraint] = [
+        hr.Equal(float(p), action, hr.Points(state), name=f"s{i} a{action}")
+        for i, state in enumerate(states[:4])
+        for action, p in enumerate(wanted[i])
+    ]
+    rules += [
+        hr.Equal(float(p), a, hr.Points(states[4]), f"e{a}") for a, p in enumerate(wanted[4, :-1])
+    ]
+    rules.append(hr.AtLeast(float(wanted[4, -1]), n_actions - 1, hr.Points(states[4]), name="edge"))
+    policy = hr.CategoricalPolicy.mlp(spaces(3, n_actions), hidden=[256], seed=0, dtype=dtype)
+    hr.enforce(policy, rules).raise_if_unsatisfied()
+    np.testing.assert_allclose(policy.probabilities(states), wanted, atol=2e-6)
+    assert hr.diagnose(policy, rules).feasible
+
+
 def test_convolutional_policies_obey() -> None:
     torch.manual_seed(0)
     module = nn.Sequential(

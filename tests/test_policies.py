@@ -218,3 +218,28 @@ def test_a_module_that_does_not_return_logits_is_refused() -> None:
     policy = hr.CategoricalPolicy(nn.Sequential(nn.Linear(3, 4), nn.Unflatten(1, (2, 2))))
     with pytest.raises(hr.InvalidPolicy, match=r"expected logits \(n, n_actions\)"):
         policy.probabilities(STATES)
+
+
+class Casting(nn.Module):
+    """Insists on float32, as layers that normalise images do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x.float())  # type: ignore[no-any-return]
+
+
+def test_a_float64_copy_where_the_module_allows_it() -> None:
+    single = hr.CategoricalPolicy.mlp(spaces(3, 4), hidden=[16], dtype=torch.float32)
+    double = single.in_float64(STATES)
+    assert double.dtype == torch.float64
+    assert single.dtype == torch.float32
+    np.testing.assert_allclose(
+        double.probabilities(STATES), single.probabilities(STATES), rtol=1e-6
+    )
+    assert double.in_float64(STATES) is double
+    stubborn = hr.CategoricalPolicy(Casting())
+    assert stubborn.in_float64(STATES) is stubborn
+    hr.enforce(stubborn, [hr.AtLeast(0.9, 0, hr.Points(STATES[0]))]).raise_if_unsatisfied()

@@ -196,7 +196,7 @@ def test_the_fast_path_is_taken_exactly_where_it_is_right(
 def test_the_paper_s_block_layout(golden: Golden) -> None:
     kernel = hr.tangent_kernel(golden.policy, golden["kernel_states"], flat=True)
     expected = golden["kernel"]
-    np.testing.assert_allclose(kernel, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+    np.testing.assert_allclose(kernel, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
     blocks = hr.tangent_kernel(golden.policy, golden["kernel_states"])
     n_actions = blocks.shape[1]
     np.testing.assert_array_equal(kernel[:n_actions, n_actions : 2 * n_actions], blocks[0, :, 1, :])

@@ -45,6 +45,19 @@ class Conflict:
         return f"{names} cannot hold together (their states lie within {self.distance:.3g})"
 
 
+@final
+class Contradiction(Exception):
+    """A program without an answer, not explained yet: that costs more than finding out."""
+
+    def __init__(self, matrix: Array, lower: Array, upper: Array, indices: Indices) -> None:
+        super().__init__("the rows of the program contradict each other")
+        self._program = matrix, lower, upper, indices
+
+    def conflict(self, rows: Rows) -> Conflict:
+        """The smallest conflicting set among the given constraint rows."""
+        return find_conflict(*self._program, rows)
+
+
 def find_conflict(
     matrix: Array, lower: Array, upper: Array, indices: Indices, rows: Rows
 ) -> Conflict:

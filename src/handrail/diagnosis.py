@@ -111,10 +111,9 @@ def _hard(matrix: Array, lower: Array, upper: Array, indices: Indices) -> Minimu
 
 
 def _asked(rows: Rows, probabilities: Array) -> tuple[Array, Array]:
-    """The change that each row needs, in the log-odds' first order as in enforcement."""
+    """The change that each row needs, to first order."""
     targets = Targets(rows, tolerance=1e-6)
-    position = targets.position(probabilities)
-    return targets.allowed_change(position, trust=np.inf)
+    return targets.change_in_probability(rows.values(probabilities), trust=np.inf)
 
 
 def _conflicts(

@@ -18,16 +18,16 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from handrail.arrays import Array
-from handrail.conflicts import impossible_at_one_state
+from handrail.conflicts import Contradiction, impossible_at_one_state
 from handrail.constraints import Constraint
-from handrail.errors import InfeasibleConstraints, InvalidArgument, UnsatisfiedConstraints
+from handrail.errors import InvalidArgument, UnsatisfiedConstraints
 from handrail.expansion import expand
 from handrail.gradients import Gradient, take_step
 from handrail.linearise import Linearisation
 from handrail.policies import CategoricalPolicy
-from handrail.program import LeastChange, hard_solver, solve_program
+from handrail.program import LeastChange, ProgramSolution, hard_solver, solve_program
 from handrail.rows import Rows
-from handrail.targets import Targets
+from handrail.targets import Position, Targets
 
 MAX_ITERATIONS = 50
 _HALVINGS = 12
@@ -142,13 +142,13 @@ def _relinearise(
     for _ in range(MAX_ITERATIONS):
         model = Linearisation(policy, rows, probabilities)
         position = targets.position(probabilities)
-        lower, upper = targets.allowed_change(position, trust)
         try:
-            solution = solve_program(
-                model, LeastChange(model), lower, upper, hard_solver(model, rows)
+            solution = _smallest_change(model, targets, position, trust)
+        except Contradiction as contradiction:
+            return (
+                f"No step satisfies all {len(rows)} constraint rows. "
+                f"{contradiction.conflict(rows)}. Relax one of them, or move their states apart."
             )
-        except InfeasibleConstraints as conflict:
-            return f"{conflict.cause} Relax one of them, or move their states apart."
         direction = model.direction(solution.coefficients)
         step, probabilities = _line_search(policy, rows, targets, direction, probabilities)
         predicted = rows.violations(targets.predicted_values(position, step * solution.change))
@@ -165,6 +165,19 @@ def _relinearise(
         f"{_worst(rows, probabilities):.2g}, above the tolerance of {tolerance:g}, and no further "
         "step improves it. Use a wider network, relax the constraints, or raise the tolerance."
     )
+
+
+def _smallest_change(
+    model: Linearisation, targets: Targets, position: Position, trust: float
+) -> ProgramSolution:
+    """Ask for log-odds; where these contradict each other to first order, for probabilities."""
+    geometry, solver = LeastChange(model), hard_solver(model)
+    try:
+        asked = targets.change_in_log_odds(position, trust)
+        return solve_program(model, geometry, *asked, solver)
+    except Contradiction:
+        asked = targets.change_in_probability(model.values, trust)
+        return solve_program(model, geometry, *asked, solver)
 
 
 def _line_search(

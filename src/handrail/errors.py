@@ -28,15 +28,7 @@ class ShapeMismatch(HandrailError, ValueError):
 
 
 class InfeasibleConstraints(HandrailError):
-    """Constraints that contradict each other; the message names the smallest such set.
-
-    Attributes:
-        cause: which constraints, and how they contradict each other.
-    """
-
-    def __init__(self, cause: str, remedy: str) -> None:
-        super().__init__(f"{cause} {remedy}")
-        self.cause = cause
+    """Constraints that contradict each other; the message names the smallest such set."""
 
 
 class UnsatisfiedConstraints(HandrailError):

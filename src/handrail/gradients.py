@@ -77,7 +77,7 @@ def push_forward(policy: CategoricalPolicy, states: ArrayLike, direction: Gradie
     changes = []
     with torch.no_grad(), forward_ad.dual_level():
         duals = {
-            name: forward_ad.make_dual(parameter, part)
+            name: forward_ad.make_dual(parameter, part.to(parameter))
             for name, parameter, part in zip(names, policy.parameters, direction.parts, strict=True)
         }
         for chunk in policy.to_tensor(states).split(ROWS_PER_PASS):

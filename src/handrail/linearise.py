@@ -29,7 +29,9 @@ class Linearisation:
     """
 
     def __init__(self, policy: CategoricalPolicy, rows: Rows, probabilities: Array) -> None:
-        self._policy = policy
+        # Rows that depend on each other must do so to the last digit, or the solver sees a
+        # contradiction in the noise: float32 networks are linearised in float64.
+        self._policy = policy.in_float64(rows.states)
         self._rows = rows
         self.values = rows.values(probabilities)  # c (n_rows,)
         self._logit_weights = policy.through_softmax(probabilities, rows.weights)
@@ -37,7 +39,7 @@ class Linearisation:
         scale = rows.sum_samples((np.abs(rows.weights) * probabilities).sum(axis=1))
         self.scale = np.maximum(scale, np.finfo(np.float64).tiny)
         # Relative rounding error of a product with J.
-        self.rounding = 16.0 * torch.finfo(policy.dtype).eps
+        self.rounding = 16.0 * torch.finfo(self._policy.dtype).eps
 
     def __len__(self) -> int:
         return len(self.values)

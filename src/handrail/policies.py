@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from itertools import pairwise
@@ -95,6 +96,20 @@ class CategoricalPolicy:
     def dtype(self) -> torch.dtype:
         """The precision the module computes in."""
         return self.parameters[0].dtype
+
+    def in_float64(self, states: ArrayLike) -> CategoricalPolicy:
+        """A copy that computes in float64, or itself if it does already.
+
+        Itself, too, if the module insists on its own precision: tried on the first of the states.
+        """
+        if self.dtype == torch.float64:
+            return self
+        copied = CategoricalPolicy(copy.deepcopy(self.module).double())
+        try:
+            copied.logits(np.asarray(states)[:1])
+        except ShapeMismatch:  # a layer that casts to float32
+            return self
+        return copied
 
     def to_tensor(self, states: ArrayLike) -> Tensor:
         """States (n, *observation_shape) as the module expects them."""

@@ -19,11 +19,10 @@ from typing import final
 import numpy as np
 
 from handrail.arrays import Array, Indices
-from handrail.conflicts import find_conflict
-from handrail.errors import InfeasibleConstraints, SolverFailure
+from handrail.conflicts import Contradiction
+from handrail.errors import SolverFailure
 from handrail.linearise import Linearisation
 from handrail.minimum_norm import MinimumNorm, solve_minimum_norm
-from handrail.rows import Rows
 
 # (matrix, lower, upper, rows) -> answer; `rows` are the program's rows, for names and priorities.
 Solver = Callable[[Array, Array, Array, Indices], MinimumNorm]
@@ -151,11 +150,13 @@ def solve_program(
         solution = _solve_on(working, model, geometry, lower, upper, solver)
 
 
-def hard_solver(model: Linearisation, rows: Rows) -> Solver:
-    """A solver that meets every row, or raises `InfeasibleConstraints` with the smallest conflict.
+def hard_solver(model: Linearisation, *opinions: tuple[Array, Array]) -> Solver:
+    """A solver that meets every row, or raises `Contradiction`.
 
     Whether rows contradict each other is judged by the change of the network they need: the returns
-    of nearly impossible actions are large without any contradiction.
+    of nearly impossible actions are large without any contradiction. Further `opinions` are bounds
+    (lower, upper) of all rows by which the contradiction must show as well: at saturated states,
+    the first order of probabilities alone sees contradictions where there are none.
     """
 
     def solve(matrix: Array, lower: Array, upper: Array, indices: Indices) -> MinimumNorm:
@@ -163,15 +164,12 @@ def hard_solver(model: Linearisation, rows: Rows) -> Solver:
         if not answer.contradictory:
             return answer
         factor = LeastChange(model).matrix(indices)
-        if solve_minimum_norm(factor, lower, upper).contradictory:
-            conflict = find_conflict(factor, lower, upper, indices, rows)
-            raise InfeasibleConstraints(
-                f"No step satisfies all {len(rows)} constraint rows. {conflict}.",
-                "Relax one of them, move their states apart, or use soft=True.",
-            )
+        asked = [(lower, upper), *((low[indices], high[indices]) for low, high in opinions)]
+        if all(solve_minimum_norm(factor, *bounds).contradictory for bounds in asked):
+            raise Contradiction(factor, lower, upper, indices)
         if not answer.solved:
             raise SolverFailure(
-                f"No solver found the smallest returns of {len(rows)} rows that do not contradict "
+                f"No solver found the smallest returns of {len(lower)} rows that do not contradict "
                 "each other: some actions are too close to probability 0. Use "
                 "objective='parameters'."
             )

@@ -10,7 +10,7 @@ import numpy as np
 
 from handrail.arrays import Array, Indices
 from handrail.batches import Batch, policy_gradient
-from handrail.conflicts import impossible_at_one_state
+from handrail.conflicts import Contradiction, impossible_at_one_state
 from handrail.constraints import Constraint
 from handrail.errors import InfeasibleConstraints, InvalidArgument
 from handrail.expansion import expand
@@ -28,6 +28,7 @@ from handrail.program import (
 )
 from handrail.rows import Rows
 from handrail.soft import solve_soft
+from handrail.targets import Targets
 
 Objective = Literal["returns", "parameters"]
 
@@ -43,6 +44,7 @@ class SafeReturns:
     Attributes:
         values: (n_rows,) safe returns G^s.
         gradient: g + Σ G^s_i v_i (H2): the direction of the constrained step.
+        step_size: of that step; the answer holds for no other.
         multipliers: (n_rows,). Positive holds a lower bound, negative an upper one.
         before: (n_rows,) measured values c of the rows.
         predicted: (n_rows,) values after the step, to first order.
@@ -53,6 +55,7 @@ class SafeReturns:
 
     values: Array
     gradient: Gradient
+    step_size: float
     multipliers: Array
     before: Array
     predicted: Array
@@ -102,7 +105,7 @@ def safe_returns(
     rows = expand(constraints, policy)
     impossible = None if soft else impossible_at_one_state(rows)
     if impossible is not None:
-        raise InfeasibleConstraints(f"{impossible}.", "Relax one of them, or use soft=True.")
+        raise InfeasibleConstraints(f"{impossible}. Relax one of them, or use soft=True.")
     return safe_returns_of_rows(policy, batch, rows, step_size, objective, soft)
 
 
@@ -116,19 +119,28 @@ def safe_returns_of_rows(
 ) -> SafeReturns:
     """`safe_returns` for constraints that were expanded already."""
     gradient = policy_gradient(policy, batch)
-    model = Linearisation(policy, rows, policy.probabilities(rows.states))
+    probabilities = policy.probabilities(rows.states)
+    model = Linearisation(policy, rows, probabilities)
     drift = model.values + step_size * model.effect(gradient)
-    solution = solve_program(
-        model,
-        _geometry(model, objective, step_size),
-        rows.lower - drift,
-        rows.upper - drift,
-        _soft_solver(rows) if soft else hard_solver(model, rows),
-    )
+    if soft:
+        solver = _soft_solver(rows)
+    else:
+        targets = Targets(rows, TOLERANCE)
+        in_log_odds = targets.change_in_log_odds(targets.position(probabilities), trust=np.inf)
+        solver = hard_solver(model, in_log_odds)
+    geometry = _geometry(model, objective, step_size)
+    try:
+        solution = solve_program(model, geometry, rows.lower - drift, rows.upper - drift, solver)
+    except Contradiction as contradiction:
+        raise InfeasibleConstraints(
+            f"No step satisfies all {len(rows)} constraint rows. {contradiction.conflict(rows)}. "
+            "Relax one of them, move their states apart, or use soft=True."
+        ) from None
     predicted = drift + solution.change
     return SafeReturns(
         values=solution.coefficients * model.scale / step_size,
         gradient=gradient + model.direction(solution.coefficients / step_size),
+        step_size=step_size,
         multipliers=solution.multipliers,
         before=model.values,
         predicted=predicted,
@@ -138,9 +150,9 @@ def safe_returns_of_rows(
     )
 
 
-def update(policy: CategoricalPolicy, returns: SafeReturns, step_size: float) -> None:
+def update(policy: CategoricalPolicy, returns: SafeReturns) -> None:
     """Take the constrained step θ ← θ + α (g + Σ G^s_i v_i) of (H2), in place."""
-    take_step(policy, returns.gradient, step_size)
+    take_step(policy, returns.gradient, returns.step_size)
 
 
 def _geometry(model: Linearisation, objective: Objective, step_size: float) -> Geometry:

@@ -57,7 +57,7 @@ class Targets:
             slope=np.where(self._has_odds, 1.0 / (inside * outside), 1.0),
         )
 
-    def allowed_change(self, position: Position, trust: float) -> tuple[Array, Array]:
+    def change_in_log_odds(self, position: Position, trust: float) -> tuple[Array, Array]:
         """The interval (lower, upper) in which each row's value c should change, to first order.
 
         `trust` scales how much may be asked of a row at once.
@@ -65,6 +65,19 @@ class Targets:
         lower = np.minimum(self._lower - position.coordinate, trust * self._reach)
         upper = np.maximum(self._upper - position.coordinate, -trust * self._reach)
         return lower / position.slope, upper / position.slope
+
+    def change_in_probability(self, values: Array, trust: float) -> tuple[Array, Array]:
+        """The same without log-odds, and exactly to the bounds: all rows the same part of the way.
+
+        Rows that depend on each other (a whole distribution prescribed at one state) stay
+        consistent this way; their log-odds and inner margins do so only in the limit.
+        """
+        lower, upper = self._rows.lower - values, self._rows.upper - values
+        furthest = max(float(np.maximum(lower, -upper).max()), np.finfo(np.float64).tiny)
+        part = min(1.0, trust * _REACH / furthest)
+        return np.where(lower > 0.0, part * lower, lower), np.where(
+            upper < 0.0, part * upper, upper
+        )
 
     def predicted_values(self, position: Position, change: Array) -> Array:
         """Values c (n_rows,) when the coordinates move as the first-order change says."""
