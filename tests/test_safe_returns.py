@@ -174,7 +174,8 @@ def test_working_set_finds_the_answer_of_the_whole_program(
         hr.AtLeast(0.5, 1, hr.Points(states[~right & (states[:, 2] < 0)]), name="left"),
     ]
     whole = hr.safe_returns(policy, random_batch(), rules, 1e-2, objective, soft)
-    monkeypatch.setattr(program, "ALL_AT_ONCE", 10)
+    monkeypatch.setattr(program.LeastReturns, "all_at_once", 10)
+    monkeypatch.setattr(program.LeastChange, "all_at_once", 10)
     monkeypatch.setattr(program, "_ADDED_PER_ROUND", 7)
     parts = hr.safe_returns(policy, random_batch(), rules, 1e-2, objective, soft)
     scale = np.abs(whole.values).max()

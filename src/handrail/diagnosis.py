@@ -27,7 +27,7 @@ from handrail.expansion import expand
 from handrail.linearise import Linearisation
 from handrail.minimum_norm import MinimumNorm, solve_minimum_norm
 from handrail.policies import CategoricalPolicy
-from handrail.program import ALL_AT_ONCE, LeastChange, solve_program
+from handrail.program import LeastChange, solve_program
 from handrail.rows import Rows
 from handrail.targets import Targets
 
@@ -137,10 +137,10 @@ def _conflicts(
     left = np.setdiff1d(np.arange(len(rows)), known_rows)
     while len(left) and len(found) < _MOST_CONFLICTS:
         chosen = left
-        if len(left) > ALL_AT_ONCE:
+        if len(left) > LeastChange.all_at_once:
             # Conflicts live among rows that are violated or nearly so.
             need = np.maximum(lower, -upper)[left]
-            chosen = left[np.argsort(-need, kind="stable")[:ALL_AT_ONCE]]
+            chosen = left[np.argsort(-need, kind="stable")[: LeastChange.all_at_once]]
         matrix = LeastChange(model).matrix(chosen)
         if not solve_minimum_norm(matrix, lower[chosen], upper[chosen]).contradictory:
             break
@@ -179,7 +179,7 @@ def _nearly_coinciding(rows: Rows) -> list[_Neighbours]:
 
 def _condition(model: Linearisation) -> float:
     """Condition of the kernel on at most a working set of rows, scaled to a unit diagonal."""
-    step = -(-len(model) // ALL_AT_ONCE)
+    step = -(-len(model) // LeastChange.all_at_once)
     kernel = model.kernel(np.arange(0, len(model), step))
     lengths = np.sqrt(np.diag(kernel))
     if not lengths.all():

@@ -84,7 +84,7 @@ class PlainMLP:
             bias = None if layer.bias is None else layer.bias.detach().numpy()
 
             def linear(signal: FloatArray) -> FloatArray:
-                hidden: FloatArray = weight @ signal
+                hidden: FloatArray = weight.dot(signal)
                 if bias is not None:
                     hidden += bias
                 return hidden

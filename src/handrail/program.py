@@ -4,9 +4,9 @@ Two objectives, two geometries. `LeastReturns` (the paper): min Σ G², unknown 
 `LeastChange`: min ‖Δθ‖², where Δθ = Σ λ_i ∇c_i and K = F Fᵀ gives the matrix F; the multipliers of
 that program *are* the λ_i, so nothing ill-conditioned is ever inverted.
 
-Above a few hundred rows only a working set enters the solver: the most violated rows are added
-until none is left. The effect on all rows costs one backward and one forward-mode pass, so the full
-kernel is never formed.
+Of many rows only a working set enters the solver: the most violated rows are added until none is
+left. The effect on all rows costs one backward and one forward-mode pass, so the full kernel is
+never formed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -27,14 +27,19 @@ from handrail.minimum_norm import MinimumNorm, solve_minimum_norm
 # (matrix, lower, upper, rows) -> answer; `rows` are the program's rows, for names and priorities.
 Solver = Callable[[Array, Array, Array, Indices], MinimumNorm]
 
-ALL_AT_ONCE = 400
 _ADDED_PER_ROUND = 32
 # Rows outside the working set may miss their bound by this much, and by rounding.
 _OUTSIDE = 1e-9
 
 
 class Geometry(ABC):
-    """What "smallest" means, and how multipliers turn into returns."""
+    """What "smallest" means, and how multipliers turn into returns.
+
+    Attributes:
+        all_at_once: up to so many rows the whole kernel is cheaper than rounds with a working set.
+    """
+
+    all_at_once: ClassVar[int]
 
     @abstractmethod
     def matrix(self, working: Indices) -> Array:
@@ -48,6 +53,8 @@ class Geometry(ABC):
 @final
 class LeastReturns(Geometry):
     """min Σ G² (the paper): Δθ = α Σ G_i ∇c_i / scale_i."""
+
+    all_at_once: ClassVar[int] = 2000
 
     def __init__(self, model: Linearisation, step_size: float) -> None:
         self._model = model
@@ -73,6 +80,8 @@ class LeastReturns(Geometry):
 @final
 class LeastChange(Geometry):
     """min ‖Δθ‖², the least change of the network."""
+
+    all_at_once: ClassVar[int] = 400
 
     def __init__(self, model: Linearisation) -> None:
         self._model = model
@@ -133,7 +142,7 @@ def solve_program(
 ) -> ProgramSolution:
     """Find the smallest change whose effect on every row lies within [lower, upper]."""
     n = len(model)
-    if n <= ALL_AT_ONCE:
+    if n <= geometry.all_at_once:
         return _solve_on(np.arange(n), model, geometry, lower, upper, solver)
     working = np.empty(0, dtype=np.intp)
     solution = ProgramSolution(np.zeros(n), np.zeros(n), np.zeros(n), 0.0, "nothing to do")
