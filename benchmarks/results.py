@@ -1,0 +1,96 @@
+"""Everything that one run measured, and the targets it is held against."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import final
+
+from benchmarks.enforcement import EnforcementResults
+from benchmarks.growth import LINEAR, GrowthResults
+from benchmarks.inference import InferenceResults
+from benchmarks.kernel import KernelTiming
+from benchmarks.machine import Machine
+from benchmarks.plan import FULL, Plan
+from benchmarks.update import UpdateResults
+
+FASTER_THAN_EXPLICIT = 2000.0
+SLOWER_THAN_PLAIN = 3.0
+
+
+@final
+@dataclass(frozen=True)
+class Results:
+    """One run."""
+
+    machine: Machine
+    plan: Plan
+    command: str
+    minutes: float
+    update: UpdateResults
+    kernel: list[KernelTiming]
+    growth: GrowthResults
+    inference: list[InferenceResults]
+    enforcement: EnforcementResults
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the sizes are those that the targets speak of."""
+        return self.plan == FULL
+
+
+@final
+@dataclass(frozen=True)
+class Target:
+    """What was asked, what was measured, and whether that is enough: met or missed."""
+
+    what: str
+    asked: str
+    measured: str
+    verdict: str
+
+
+def targets(results: Results) -> list[Target]:
+    """Every target; where there are several fair measurements, the worst one counts."""
+    speed_up = min(one.speed_up for one in results.update.explicit)
+    fair = [one for one in results.update.plain if one.is_fair] or results.update.plain
+    slow_down = max(one.ratio for one in fair)
+    slowest = min(min(one.jacrev_ratio, one.columns_ratio) for one in results.kernel)
+    exponent = results.growth.with_batch.worse_exponent
+
+    def verdict(met: bool) -> str:
+        return ("met" if met else "missed") if results.is_full else "not judged"
+
+    return [
+        Target(
+            "constrained update, times faster than the explicit procedure",
+            f"≥ {FASTER_THAN_EXPLICIT:,.0f}",
+            f"{speed_up:,.0f}",
+            verdict(speed_up >= FASTER_THAN_EXPLICIT),
+        ),
+        Target(
+            "constrained update, relative to the plain update",
+            f"≤ {SLOWER_THAN_PLAIN:g}",
+            f"{slow_down:.2f}",
+            verdict(slow_down <= SLOWER_THAN_PLAIN),
+        ),
+        Target(
+            "kernel, times faster than torch.func at every n (the least)",
+            "≥ 1",
+            f"{slowest:.1f}",
+            verdict(slowest >= 1.0),
+        ),
+        Target(
+            "growth with n_B, exponent (over all sizes or the three largest, the larger)",
+            f"linear: ≤ {LINEAR:g}",
+            f"{exponent:.2f}",
+            verdict(exponent <= LINEAR),
+        ),
+    ]
+
+
+def as_json(results: Results) -> str:
+    """All numbers, and the verdicts."""
+    content = asdict(results)
+    content["targets"] = [asdict(target) for target in targets(results)]
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
