@@ -16,8 +16,8 @@ from handrail.arrays import Array
 from handrail.factors import Factor, Factoriser, concatenate_factors
 from handrail.policies import ROWS_PER_PASS, CategoricalPolicy
 
-# Factors held at a time; 128 MiB are some 1,600 rows of a 5000-wide network.
-BLOCK_BYTES = 128 * 2**20
+# Factors held at a time; 512 MiB are some 6,500 rows of a 5000-wide network.
+BLOCK_BYTES = 512 * 2**20
 # Rows of one matrix product: small enough that a symmetric kernel costs little more than half,
 # large enough for the full speed of the product.
 TILE = 256

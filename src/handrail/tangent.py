@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from handrail.arrays import Array, Indices
+from handrail.arrays import Array
 from handrail.batches import Batch, policy_gradient
 from handrail.gradients import push_forward
 from handrail.gram import Functionals, gram
-from handrail.policies import CategoricalPolicy
+from handrail.policies import ROWS_PER_PASS, CategoricalPolicy
 
 
 def tangent_kernel(
@@ -30,12 +30,13 @@ def tangent_kernel(
         flat: the paper's layout (n·n_A, n'·n_A), blocks of n_A × n_A, instead of
             (n, n_A, n', n_A).
     """
-    rows, order = _all_but_the_likeliest(policy, states)
-    columns, other_order = (rows, order) if other is None else _all_but_the_likeliest(policy, other)
-    kernel = _with_the_likeliest(gram(rows, columns), order)
-    kernel = _with_the_likeliest(kernel.transpose(2, 3, 0, 1), other_order).transpose(2, 3, 0, 1)
-    n, r, other_n, other_r = kernel.shape
-    return kernel.reshape(n * r, other_n * other_r) if flat else np.ascontiguousarray(kernel)
+    rows, completion = _all_but_the_likeliest(policy, states)
+    columns, other_completion = (
+        (rows, completion) if other is None else _all_but_the_likeliest(policy, other)
+    )
+    kernel = _complete(gram(rows, columns), completion, other_completion)
+    n, n_actions, other_n, _ = kernel.shape
+    return kernel.reshape(n * n_actions, other_n * n_actions) if flat else kernel
 
 
 def predict_change(
@@ -54,26 +55,31 @@ def predict_change(
 
 def _all_but_the_likeliest(
     policy: CategoricalPolicy, states: ArrayLike
-) -> tuple[Functionals, Indices]:
+) -> tuple[Functionals, Array]:
     """π(a|s) of all actions but the likeliest, as weights (n, n_A - 1, n_A) on the logits.
 
     Probabilities add up to 1, so the gradient of one action is minus the sum of the others': for
     two actions that is less than half the work. The likeliest is left out since the sum of the
     small gradients keeps its digits, while the difference of large ones would not.
 
-    Returns also the order (n, n_A) in which the actions come, the likeliest last.
+    Returns also the completion (n, n_A, n_A - 1): every action as a sum of those kept.
     """
     probabilities = policy.probabilities(states)
-    n_actions = probabilities.shape[1]
+    unit = np.eye(probabilities.shape[1])
     likeliest = probabilities.argmax(axis=1)
-    order = np.argsort(np.arange(n_actions) == likeliest[:, None], axis=1, kind="stable")
-    weights = np.stack(
-        [policy.through_softmax(probabilities, np.eye(n_actions)[a]) for a in order.T[:-1]], axis=1
-    )
-    return Functionals(policy, states, weights), order
+    kept = np.array([np.delete(unit, a, axis=0) for a in range(len(unit))])[likeliest]
+    weights = [policy.through_softmax(probabilities, one) for one in kept.transpose(1, 0, 2)]
+    completion = kept.transpose(0, 2, 1).copy()
+    completion[np.arange(len(likeliest)), likeliest] = -1.0
+    return Functionals(policy, states, np.stack(weights, axis=1)), completion
 
 
-def _with_the_likeliest(kernel: Array, order: Indices) -> Array:
-    """Complete (n, n_A - 1, …) to (n, n_A, …), actions in their natural order."""
-    complete = np.concatenate([kernel, -kernel.sum(axis=1, keepdims=True)], axis=1)
-    return np.take_along_axis(complete, np.argsort(order, axis=1)[:, :, None, None], axis=1)
+def _complete(kernel: Array, rows: Array, columns: Array) -> Array:
+    """From the kept actions (n, r, n', r) to all (n, r + 1, n', r + 1), some states at a time."""
+    n, r, other_n, _ = kernel.shape
+    result = np.empty((n, r + 1, other_n, r + 1))
+    for start in range(0, n, ROWS_PER_PASS):
+        some = slice(start, start + ROWS_PER_PASS)
+        wide = np.einsum("ipjq,jaq->ipja", kernel[some], columns)
+        np.einsum("ibp,ipja->ibja", rows[some], wide, out=result[some])
+    return result
