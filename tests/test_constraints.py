@@ -31,7 +31,11 @@ NAN, INF = float("nan"), float("inf")
         (lambda: hr.Equal(0, 0, HERE), "bounded by 0. Use 0.001"),
         (lambda: hr.Between(0.0, 0.5, 0, HERE), "bounded by 0. Use 0.001"),
         (lambda: hr.Between(0.5, 1.0, 0, HERE), "bounded by 1. Use 0.999"),
-        (lambda: hr.AtLeast(1.5, 0, HERE), "always between 0 and 1, but the bound is 1.5"),
+        (
+            lambda: hr.AtLeast(1.5, 0, HERE),
+            "probability of action 0 is always .* but the bound is 1.5. Did you mean 0.015",
+        ),
+        (lambda: hr.AtLeast(95, 0, HERE), "the bound is 95. Did you mean 0.95?"),
         (lambda: hr.AtLeast(-0.5, 0, HERE), "always between 0 and 1, but the bound is -0.5"),
         (lambda: hr.AtLeast(0.5, {0: 1, 1: -1}, ONE), None),
         (lambda: hr.AtLeast(-1.0, {0: 1, 1: -1}, ONE), "bounded by -1. Use -0.999"),
@@ -45,6 +49,7 @@ NAN, INF = float("nan"), float("inf")
         (lambda: hr.AtLeast(0.5, 1.5, HERE), "An action is an index .* but got 1.5"),  # type: ignore[arg-type]
         (lambda: hr.AtLeast(0.5, True, HERE), "An action is an index .* but got True"),
         (lambda: hr.AtLeast(0.5, "left", HERE), "An action is an index .* but got 'left'"),  # type: ignore[arg-type]
+        (lambda: hr.AtLeast(0.5, [0, 2], HERE), r"An action is an index .* but got \[0, 2\]"),  # type: ignore[arg-type]
         (lambda: hr.AtLeast(0.5, {}, HERE), "action mapping is empty"),
         (lambda: hr.AtLeast(0.5, {0: NAN}, HERE), "weight of action 0 must be finite"),
         (lambda: hr.AtLeast(0.5, {0: 0.0}, HERE), "All weights are zero"),
@@ -100,6 +105,7 @@ def test_refused_at_construction(make: Callable[[], Any], message: str | None) -
     [
         (hr.AtLeast(0.5, 0, HERE, name="a"), r"single AtLeast 'a'. Write \[constraint\]"),
         ([], "empty: there is nothing to obey"),
+        (iter([]), "Expected a list of constraints, but got list_iterator"),
         (["left >= 0.9"], "Expected constraints .* but got str"),
         ([hr.AtLeast(0.5, 0, ONE), hr.AtLeast(0.5, 0, HERE)], "Two constraints are called"),
         ([hr.AtLeast(0.5, 3, HERE, name="a")], "'a' names action 3, but the policy has 3 actions"),

@@ -43,7 +43,7 @@ def test_the_readme_quotes_the_conflict_as_it_is_printed(
     text = (ROOT / "README.md").read_text()
     check.run_examples(ROOT / "README.md")
     printed = capsys.readouterr().out
-    quoted = text[text.index("# No step satisfies") : text.index("move their states apart.")]
+    quoted = text[text.index("# No step satisfies") : text.index(" Relax one of them, …")]
     assert quoted.replace("\n# ", " ").removeprefix("# ") in printed
 
 

@@ -194,6 +194,16 @@ def test_bounds_close_to_zero_and_one() -> None:
     assert hr.measure(policy, rules).worst_violation <= 1e-7
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_inequalities_end_on_the_right_side(seed: int) -> None:
+    """Within the tolerance is enough, but `measure` should not call the result violated."""
+    policy = hr.CategoricalPolicy.mlp(
+        CARTPOLE, hidden=[64, 64], activation="tanh", seed=seed, dtype=torch.float32
+    )
+    hr.enforce(policy, cartpole.constraints(), tolerance=1e-4).raise_if_unsatisfied()
+    assert hr.measure(policy, cartpole.constraints()).satisfied
+
+
 def test_frozen_parameters_stay() -> None:
     policy = hr.CategoricalPolicy.mlp(CARTPOLE, hidden=[500], seed=0)
     first = next(iter(policy.module.children())).requires_grad_(False)

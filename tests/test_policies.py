@@ -196,6 +196,7 @@ def test_environments_and_vector_environments_give_the_sizes() -> None:
             lambda: hr.CategoricalPolicy.mlp(spaces(2, 2), activation="swish"),
             "Unknown activation 'swish'. Choose one of relu",
         ),
+        (lambda: hr.CategoricalPolicy.mlp(spaces(2, 2), hidden=64), r"lists the widths .* \[64\]"),  # type: ignore[arg-type]
         (lambda: hr.CategoricalPolicy.mlp(spaces(2, 2), hidden=[0]), "positive integers.*\\[0\\]"),
     ],
 )
@@ -243,3 +244,9 @@ def test_a_float64_copy_where_the_module_allows_it() -> None:
     stubborn = hr.CategoricalPolicy(Casting())
     assert stubborn.in_float64(STATES) is stubborn
     hr.enforce(stubborn, [hr.AtLeast(0.9, 0, hr.Points(STATES[0]))]).raise_if_unsatisfied()
+
+
+def test_a_bare_module_is_refused_with_the_remedy() -> None:
+    with pytest.raises(hr.InvalidPolicy, match=r"got Linear. Wrap .* CategoricalPolicy\(module\)"):
+        hr.enforce(nn.Linear(3, 2), [hr.AtLeast(0.9, 0, hr.Points(STATES[0]))])  # type: ignore[arg-type]
+    assert repr(small_policy()) == "CategoricalPolicy(Sequential, 227 trainable parameters)"

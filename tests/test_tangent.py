@@ -257,6 +257,8 @@ def test_layers_without_a_policy_per_state_are_refused(layer: nn.Module, message
     )
     with pytest.raises(hr.InvalidPolicy, match=message):
         hr.tangent_kernel(policy, FLAT)
+    with pytest.raises(hr.InvalidPolicy, match=message):
+        hr.enforce(policy, [hr.AtLeast(0.9, 0, hr.Points(FLAT[0]))])
 
 
 def kernel_prediction(golden: Golden, states: Array) -> Array:
@@ -339,3 +341,6 @@ def test_a_batch_with_an_unknown_action_is_refused() -> None:
     batch = hr.Batch(FLAT, [0, 0, 0, 0, 3], np.ones(5))
     with pytest.raises(hr.ShapeMismatch, match="takes action 3, but the policy has 3 actions"):
         hr.predict_change(small_policy(), batch, FLAT, 0.1)
+    narrow = hr.Batch(FLAT[:, :2], [0] * 5, np.ones(5))
+    with pytest.raises(hr.ShapeMismatch, match=r"shape \(2,\); it observes 3 values"):
+        hr.predict_change(small_policy(), narrow, FLAT, 0.1)

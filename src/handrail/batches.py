@@ -61,6 +61,7 @@ class Batch:
 def policy_gradient(policy: CategoricalPolicy, batch: Batch) -> Gradient:
     """G = Σ_k G_k ∇log π(a_k|s_k) of (H2): one backward pass."""
     actions, returns = np.asarray(batch.actions), np.asarray(batch.returns)
+    policy.logits(np.asarray(batch.states)[:1])  # states that do not fit are refused in words
 
     def weigh(probabilities: Array, rows: slice) -> Array:
         n_actions = probabilities.shape[1]

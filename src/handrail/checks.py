@@ -29,6 +29,8 @@ def in_words(action: Action) -> str:
 
 def check_actions(action: Action) -> None:
     """Every action an index, every weight a number, not all of them zero."""
+    if not isinstance(action, Mapping):
+        check_action(action)
     actions = as_mapping(action)
     if not actions:
         raise InvalidConstraint("The action mapping is empty: name at least one action.")
@@ -94,9 +96,10 @@ def check_bound(bound: Any, action: Action) -> None:
             f"cannot be bounded by {bound:g}. Use {inside:g} instead."
         )
     if not lowest < bound < highest:
+        meant = f" Did you mean {bound / 100:g}?" if lowest < bound / 100 < highest else ""
         raise InvalidConstraint(
-            f"{in_words(action)} is always between {lowest:g} and {highest:g}, but the bound is "
-            f"{bound:g}."
+            f"The probability of {in_words(action)} is always between {lowest:g} and {highest:g}, "
+            f"but the bound is {bound:g}.{meant}"
         )
 
 

@@ -41,7 +41,8 @@ class Conflict:
         if self.at_one_state:
             return f"{names} ask for probabilities that do not exist together at the same state"
         if len(self.rows) == 2:
-            return f"{names} ask opposite things {self.distance:.3g} apart"
+            where = f"{self.distance:.3g} apart, which this network can hardly tell apart"
+            return f"{names} ask opposite things {where}"
         return f"{names} cannot hold together (their states lie within {self.distance:.3g})"
 
 

@@ -31,6 +31,10 @@ from handrail.targets import Position, Targets
 
 MAX_ITERATIONS = 50
 _HALVINGS = 12
+REMEDY = (
+    "Relax one of them, move their states apart, or rescale the observations so that such states "
+    "differ more."
+)
 
 
 @final
@@ -147,7 +151,7 @@ def _relinearise(
         except Contradiction as contradiction:
             return (
                 f"No step satisfies all {len(rows)} constraint rows. "
-                f"{contradiction.conflict(rows)}. Relax one of them, or move their states apart."
+                f"{contradiction.conflict(rows)}. {REMEDY}"
             )
         direction = model.direction(solution.coefficients)
         step, probabilities = _line_search(policy, rows, targets, direction, probabilities)
@@ -155,11 +159,15 @@ def _relinearise(
         measured = _worst(rows, probabilities)
         active = int(np.count_nonzero(solution.multipliers))
         history.append(Iteration(float(predicted.max()), measured, step, active))
-        if measured <= tolerance:
+        # Within the tolerance, one more iteration brings inequalities to the right side of it.
+        polished = len(history) > 1 and history[-2].measured_violation <= tolerance
+        if measured <= tolerance and (polished or _all_inside(rows, probabilities)):
             return ""
         if step == 0.0:
             break
         trust *= 2.0 if step == 1.0 else step
+    if _worst(rows, probabilities) <= tolerance:
+        return ""
     return (
         f"After {len(history)} linearisations the worst violation is "
         f"{_worst(rows, probabilities):.2g}, above the tolerance of {tolerance:g}, and no further "
@@ -206,6 +214,12 @@ def _line_search(
 
 def _worst(rows: Rows, probabilities: Array) -> float:
     return float(rows.violations(rows.values(probabilities)).max())
+
+
+def _all_inside(rows: Rows, probabilities: Array) -> bool:
+    """Whether no inequality is violated at all."""
+    violations = rows.violations(rows.values(probabilities))
+    return bool((violations[~rows.is_equality()] <= 0.0).all())
 
 
 def _snapshot(policy: CategoricalPolicy) -> list[Tensor]:

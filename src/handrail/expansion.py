@@ -8,13 +8,18 @@ from itertools import pairwise
 import numpy as np
 
 from handrail.constraints import Constraint
-from handrail.errors import InvalidConstraint, ShapeMismatch
+from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
 from handrail.policies import CategoricalPolicy
 from handrail.rows import Rows, concatenate
 
 
 def expand(constraints: Sequence[Constraint], policy: CategoricalPolicy) -> Rows:
     """The rows of all constraints, after checking that the set fits together and the policy."""
+    if not isinstance(policy, CategoricalPolicy):
+        raise InvalidPolicy(
+            f"Expected a CategoricalPolicy, but got {type(policy).__name__}. Wrap a torch module: "
+            "CategoricalPolicy(module)."
+        )
     _refuse_wrong_types(constraints)
     _refuse_repeated_names(constraints)
     _refuse_different_shapes(constraints)
@@ -33,6 +38,10 @@ def _refuse_wrong_types(constraints: Sequence[Constraint]) -> None:
         raise InvalidConstraint(
             f"Expected a list of constraints, but got the single {type(constraints).__name__} "
             f"{constraints.name!r}. Write [constraint]."
+        )
+    if not isinstance(constraints, Sequence):
+        raise InvalidConstraint(
+            f"Expected a list of constraints, but got {type(constraints).__name__}."
         )
     if not len(constraints):
         raise InvalidConstraint("The list of constraints is empty: there is nothing to obey.")

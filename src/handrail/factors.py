@@ -21,8 +21,6 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 from torch.utils.hooks import RemovableHandle
 
-from handrail.errors import InvalidPolicy
-
 _PROBES = 4
 
 
@@ -130,12 +128,11 @@ class Factoriser:
     """Splits a module into layers with a closed form and the remaining parameters.
 
     Args:
-        module: built of anything; it must treat the states of a batch independently.
+        module: built of anything that treats the states of a batch independently (a policy's does).
         example: at least one input (n, *observation_shape), to see how the module is wired.
     """
 
     def __init__(self, module: nn.Module, example: Tensor) -> None:
-        _refuse_mixing_of_samples(module)
         self._module = module
         candidates: list[Any] = [m for m in module.modules() if _has_closed_form(m)]
         with _recording(candidates) as calls:
@@ -275,18 +272,3 @@ def _factors_of(layer: nn.Linear | nn.Conv2d, inputs: Tensor, signals: Tensor) -
     if trains_bias:
         parts.append(StoredFactor(rows.sum(dim=3)))
     return parts
-
-
-def _refuse_mixing_of_samples(module: nn.Module) -> None:
-    for name, part in module.named_modules():
-        normalises = isinstance(part, nn.modules.batchnorm._BatchNorm)
-        if normalises and (part.training or not part.track_running_stats):
-            raise InvalidPolicy(
-                f"{type(part).__name__} '{name}' mixes the states of a batch, so no state has a "
-                "policy of its own. Call module.eval() first."
-            )
-        if isinstance(part, nn.modules.dropout._DropoutNd) and part.training and part.p > 0.0:
-            raise InvalidPolicy(
-                f"{type(part).__name__} '{name}' is random in training mode, so the policy is not "
-                "a function of the state. Call module.eval() first."
-            )

@@ -77,6 +77,8 @@ class CategoricalPolicy:
             raise InvalidPolicy(
                 f"Unknown activation {activation!r}. Choose one of {', '.join(_ACTIVATIONS)}."
             )
+        if isinstance(hidden, int):
+            raise InvalidPolicy(f"`hidden` lists the widths of the hidden layers: [{hidden}].")
         if any(not isinstance(width, int) or width < 1 for width in hidden):
             raise InvalidPolicy(f"Hidden widths must be positive integers, but got {hidden!r}.")
         widths = [int(np.prod(observation_shape)), *hidden, n_actions]
@@ -86,6 +88,10 @@ class CategoricalPolicy:
             for n_in, n_out in pairwise(widths):
                 layers += [_linear(n_in, n_out, dtype), _ACTIVATIONS[activation]()]
         return cls(nn.Sequential(*layers[:-1]))
+
+    def __repr__(self) -> str:
+        n = sum(p.numel() for p in self.parameters)
+        return f"CategoricalPolicy({type(self.module).__name__}, {n:,} trainable parameters)"
 
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
@@ -124,6 +130,7 @@ class CategoricalPolicy:
                 f"Expected a batch of states (n, *observation_shape) with n > 0, but got shape "
                 f"{tuple(inputs.shape)}."
             )
+        _refuse_mixing_of_samples(self.module)
         with torch.no_grad():
             try:
                 chunks = [self.module(chunk) for chunk in inputs.split(ROWS_PER_PASS)]
@@ -268,3 +275,18 @@ def _sizes(env_or_spaces: Any) -> tuple[tuple[int, ...], int]:
     if actions.n < 2:
         raise InvalidPolicy(f"A policy needs at least two actions to choose from, not {actions}.")
     return tuple(observations.shape), int(actions.n)
+
+
+def _refuse_mixing_of_samples(module: nn.Module) -> None:
+    for name, part in module.named_modules():
+        normalises = isinstance(part, nn.modules.batchnorm._BatchNorm)
+        if normalises and (part.training or not part.track_running_stats):
+            raise InvalidPolicy(
+                f"{type(part).__name__} '{name}' mixes the states of a batch, so no state has a "
+                "policy of its own. Call module.eval() first."
+            )
+        if isinstance(part, nn.modules.dropout._DropoutNd) and part.training and part.p > 0.0:
+            raise InvalidPolicy(
+                f"{type(part).__name__} '{name}' is random in training mode, so the policy is not "
+                "a function of the state. Call module.eval() first."
+            )

@@ -31,11 +31,11 @@ class Points:
             raise InvalidConstraint(
                 f"Points needs states, but got the single number {array}. Give a row per state."
             )
-        array = array[None] if array.ndim == 1 else array
         if not array.size:
             raise InvalidConstraint(
                 f"Points is empty (shape {array.shape}): a constraint needs at least one state."
             )
+        array = array[None] if array.ndim == 1 else array
         flat = array.reshape(len(array), -1)
         _refuse_non_finite(flat)
         _refuse_duplicates(flat)

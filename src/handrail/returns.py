@@ -41,6 +41,9 @@ TOLERANCE = 1e-8
 class SafeReturns:
     """The returns of the constrained states that make one gradient step obey, as predicted.
 
+    A prediction is first order. Far from the bounds the step it asks for is large and the
+    prediction poor (even above 1): measure what the step did, or `enforce`.
+
     Attributes:
         values: (n_rows,) safe returns G^s.
         gradient: g + Σ G^s_i v_i (H2): the direction of the constrained step.
@@ -134,7 +137,8 @@ def safe_returns_of_rows(
     except Contradiction as contradiction:
         raise InfeasibleConstraints(
             f"No step satisfies all {len(rows)} constraint rows. {contradiction.conflict(rows)}. "
-            "Relax one of them, move their states apart, or use soft=True."
+            "Relax one of them, move their states apart, rescale the observations so that such "
+            "states differ more, or use soft=True."
         ) from None
     predicted = drift + solution.change
     return SafeReturns(
@@ -151,7 +155,7 @@ def safe_returns_of_rows(
 
 
 def update(policy: CategoricalPolicy, returns: SafeReturns) -> None:
-    """Take the constrained step θ ← θ + α (g + Σ G^s_i v_i) of (H2), in place."""
+    """Take the constrained step θ ← θ + α (g + Σ G^s_i v_i) of (H2), in place, once."""
     take_step(policy, returns.gradient, returns.step_size)
 
 

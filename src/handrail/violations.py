@@ -100,7 +100,7 @@ def measure_rows(policy: CategoricalPolicy, rows: Rows) -> Violations:
 def bound_in_words(lower: float, upper: float) -> str:
     """≥ 0.95, ≤ 0.05, = 0.5 or 0.2 … 0.4."""
     if lower == upper:
-        return f"= {lower:g}"
+        return f"= {lower + 0.0:g}"  # not -0
     if np.isinf(upper):
         return f"≥ {lower:g}"
     return f"≤ {upper:g}" if np.isinf(lower) else f"{lower:g} … {upper:g}"
