@@ -14,7 +14,7 @@ import handrail as hr
 from handrail import program
 from handrail.arrays import Array
 from handrail.expansion import expand
-from handrail.gradients import take_step
+from handrail.gradients import Gradient, take_step
 from tests.conftest import Golden, sharpen, small_policy, spaces
 
 RNG = np.random.default_rng(0)
@@ -125,7 +125,8 @@ def test_each_objective_is_the_least_of_its_kind() -> None:
     ).gradient
 
     def size(answer: hr.SafeReturns) -> tuple[float, float]:
-        change = answer.gradient + unconstrained * -1.0
+        pairs = zip(answer.gradient.parts, unconstrained.parts, strict=True)
+        change = Gradient(tuple(part - free for part, free in pairs))
         return float((answer.values**2).sum()), change.norm()
 
     returns, parameters = size(answers["returns"]), size(answers["parameters"])

@@ -31,18 +31,11 @@ class Gradient:
     def __add__(self, other: Gradient) -> Gradient:
         return Gradient(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
 
-    def __mul__(self, factor: float) -> Gradient:
-        return Gradient(tuple(part * factor for part in self.parts))
-
     def norm(self) -> float:
         """Euclidean length."""
         return float(
             torch.stack([part.double().square().sum() for part in self.parts]).sum().sqrt()
         )
-
-    def is_finite(self) -> bool:
-        """Whether no entry is NaN or infinite."""
-        return all(bool(part.isfinite().all()) for part in self.parts)
 
 
 def pull_back(policy: CategoricalPolicy, states: ArrayLike, weigh: Weigh) -> Gradient:

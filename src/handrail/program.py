@@ -126,14 +126,12 @@ class ProgramSolution:
         coefficients: (n_rows,), Δθ = Σ_i coefficient_i ∇c_i.
         multipliers: (n_rows,), zero for inactive rows.
         change: (n_rows,), the predicted change of each row.
-        ratio: size of the answer relative to what the hardest row needs alone.
         method: whose answer it is.
     """
 
     coefficients: Array
     multipliers: Array
     change: Array
-    ratio: float
     method: str
 
 
@@ -145,7 +143,7 @@ def solve_program(
     if n <= geometry.all_at_once:
         return _solve_on(np.arange(n), model, geometry, lower, upper, solver)
     working = np.empty(0, dtype=np.intp)
-    solution = ProgramSolution(np.zeros(n), np.zeros(n), np.zeros(n), 0.0, "nothing to do")
+    solution = ProgramSolution(np.zeros(n), np.zeros(n), np.zeros(n), "nothing to do")
     while True:
         violations = np.maximum(lower - solution.change, solution.change - upper)
         violations[working] = -np.inf
@@ -205,7 +203,7 @@ def _solve_on(
         change = matrix @ answer.x
     else:
         change = model.effect(model.direction(coefficients))
-    return ProgramSolution(coefficients, multipliers, change, answer.ratio, answer.method)
+    return ProgramSolution(coefficients, multipliers, change, answer.method)
 
 
 def _factor(kernel: Array) -> Array:
