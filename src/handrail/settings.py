@@ -1,0 +1,112 @@
+"""The settings of a learner and of a run: one owner for their names, their bounds and defaults.
+
+The same models check what Python callers pass, what a constraint file says and what a saved run
+was made with, so a setting cannot mean two things.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from handrail.errors import InvalidArgument
+
+BaselineName = Literal["none", "standardised", "time_average", "value"]
+EnforcementMode = Literal["exact", "one_step", "none"]
+Objective = Literal["returns", "parameters"]
+Activation = Literal["relu", "tanh", "elu", "gelu", "silu", "sigmoid"]
+
+_STRICT = ConfigDict(
+    extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+)
+
+
+class _Learning(BaseModel, ABC):
+    """What a learner needs to know, whoever sets it."""
+
+    model_config = _STRICT
+
+    step_size: Annotated[float, Field(gt=0.0)] = 1e-4
+    """α of one update. With several episodes an update, their gradients are averaged."""
+    discount: Annotated[float, Field(gt=0.0, le=1.0)] = 0.99
+    """γ: what a reward is worth one step earlier."""
+    baseline: BaselineName = "value"
+    """What returns are compared with: none, standardised (the paper's code), time_average (the
+    average return at the same step of recent episodes) or value (a value function, with generalised
+    advantages)."""
+    baseline_window: Annotated[int, Field(ge=1)] = 20
+    """How many recent episodes time_average and value look at."""
+    advantage_decay: Annotated[float, Field(ge=0.0, le=1.0)] = 0.98
+    """λ of generalised advantages; used by the value baseline only."""
+    episodes_per_update: Annotated[int, Field(ge=1)] = 1
+    """Episodes that are collected before the policy is updated once."""
+    enforcement: EnforcementMode = "exact"
+    """exact: no policy that violates a constraint ever acts. one_step: the paper's Algorithm 2, one
+    program per update. none: constraints are measured, not held."""
+    objective: Objective = "returns"
+    """What the safe returns keep small: the returns (the paper) or the change of the network
+    (parameters)."""
+    soft: bool = False
+    """Let constraints that contradict each other give way, dearer ones last (one_step only)."""
+    tolerance: Annotated[float, Field(gt=0.0)] = 1e-6
+    """The largest violation that exact enforcement leaves."""
+    freeze_after: Annotated[int, Field(ge=1)] | None = None
+    """Stop updating after this many episodes (the paper's code: 50)."""
+    use_every: Annotated[int, Field(ge=1)] = 1
+    """Learn from every k-th step of an episode only (the paper on Lunar Lander: 10)."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Of the network's first weights, the environment and the policy's draws."""
+
+
+@final
+class LearnerSettings(_Learning):
+    """The settings of `Reinforce`."""
+
+
+@final
+class Network(BaseModel):
+    """A fully connected network."""
+
+    model_config = _STRICT
+
+    hidden: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)] = [5000]
+    """Widths of the hidden layers; the paper's network is one layer of 5000."""
+    activation: Activation = "relu"
+    """What each hidden unit computes."""
+    scale: dict[str, Annotated[float, Field(gt=0.0)]] = {}
+    """The typical size of observations that are far from 1, by name; the network's first weights
+    are divided by it."""
+
+
+@final
+class RunSettings(_Learning):
+    """The settings of a whole run: those of the learner, its network, and how long it learns."""
+
+    episodes: Annotated[int, Field(ge=1)] = 100
+    """How many episodes to learn from."""
+    network: Network = Network()
+    """The policy's network."""
+
+    @property
+    def learner(self) -> LearnerSettings:
+        """Those that the learner needs."""
+        return LearnerSettings(**self.model_dump(include=set(LearnerSettings.model_fields)))
+
+
+def learner_settings(**values: Any) -> LearnerSettings:
+    """Checked settings, or `InvalidArgument` that names the setting, the value and what fits."""
+    try:
+        return LearnerSettings(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0]) if first["loc"] else "settings"
+        raise InvalidArgument(f"{name}={first['input']!r}: {expectation(first)}") from None
+
+
+def expectation(error: Mapping[str, Any]) -> str:
+    """One of pydantic's findings as a sentence about what was expected."""
+    text = str(error["msg"])
+    return text.replace("Input should be", "expected").replace("a valid ", "a ") + "."
