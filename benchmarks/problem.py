@@ -11,7 +11,7 @@ import torch
 import handrail as hr
 from handrail.arrays import Array
 from handrail.experiments.cartpole import LEFT, RIGHT
-from handrail.returns import safe_returns_of_rows
+from handrail.returns import predict_step, solve_returns
 from handrail.rows import Rows
 
 STEP_SIZE = 1e-4
@@ -60,7 +60,7 @@ def constrained_update(
     """One constrained update, for rows that were expanded beforehand as a learner would."""
 
     def run() -> hr.SafeReturns:
-        returns = safe_returns_of_rows(policy, batch, rows, STEP_SIZE, "returns", False)
+        returns = solve_returns(predict_step(policy, batch, rows, STEP_SIZE), "returns", False)
         hr.update(policy, returns)
         return returns
 

@@ -58,8 +58,23 @@ class Batch:
         return len(np.asarray(self.actions))
 
 
-def policy_gradient(policy: CategoricalPolicy, batch: Batch) -> Gradient:
-    """G = Σ_k G_k ∇log π(a_k|s_k) of (H2): one backward pass."""
+@final
+@dataclass(frozen=True)
+class PolicyGradient:
+    """What a batch asks for.
+
+    Attributes:
+        direction: g = Σ_k G_k ∇log π(a_k|s_k) of (H2).
+        loss: -Σ_k G_k log π(a_k|s_k), which a step along the direction lowers.
+    """
+
+    direction: Gradient
+    loss: float
+
+
+def policy_gradient(policy: CategoricalPolicy, batch: Batch) -> PolicyGradient:
+    """The direction of a plain policy-gradient step: one forward and one backward pass."""
+    loss = 0.0
     actions, returns = np.asarray(batch.actions), np.asarray(batch.returns)
     policy.logits(np.asarray(batch.states)[:1])  # states that do not fit are refused in words
 
@@ -70,8 +85,12 @@ def policy_gradient(policy: CategoricalPolicy, batch: Batch) -> Gradient:
                 f"The batch takes action {actions.max()}, but the policy has {n_actions} actions: "
                 f"0 to {n_actions - 1}."
             )
+        taken = probabilities[np.arange(len(probabilities)), actions[rows]]
+        nonlocal loss
+        loss -= float(returns[rows] @ np.log(np.maximum(taken, np.finfo(np.float64).tiny)))
         # The gradient of log π_a with respect to the logits is e_a - π.
         weights: Array = returns[rows, None] * (np.eye(n_actions)[actions[rows]] - probabilities)
         return weights
 
-    return pull_back(policy, batch.states, weigh)
+    direction = pull_back(policy, batch.states, weigh)
+    return PolicyGradient(direction, loss)

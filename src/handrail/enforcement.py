@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
@@ -22,7 +21,7 @@ from handrail.conflicts import Contradiction, impossible_at_one_state
 from handrail.constraints import Constraint
 from handrail.errors import InvalidArgument, UnsatisfiedConstraints
 from handrail.expansion import expand
-from handrail.gradients import Gradient, take_step
+from handrail.gradients import Gradient, restore, snapshot, take_step
 from handrail.linearise import Linearisation
 from handrail.policies import CategoricalPolicy
 from handrail.program import LeastChange, ProgramSolution, hard_solver, solve_program
@@ -108,16 +107,16 @@ def enforce_rows(
     reference_states: ArrayLike | None = None,
 ) -> Enforcement:
     """`enforce` for constraints that were expanded already."""
-    original = _snapshot(policy)
+    original = snapshot(policy)
     reference = None if reference_states is None else policy.probabilities(reference_states)
     history: list[Iteration] = []
     try:
         reason = _relinearise(policy, rows, tolerance, history)
     except BaseException:
-        _restore(policy, original)
+        restore(policy, original)
         raise
     if reason:
-        _restore(policy, original)
+        restore(policy, original)
     change = None
     if reference is not None and reference_states is not None:
         change = float(np.abs(policy.probabilities(reference_states) - reference).max())
@@ -200,14 +199,14 @@ def _line_search(
     Returns its length (0 if there is none), and the probabilities at the rows' states after it.
     """
     before = targets.shortfall(targets.position(probabilities))
-    start = _snapshot(policy)
+    start = snapshot(policy)
     step = 1.0
     for _ in range(_HALVINGS):
         take_step(policy, direction, step)
         moved = policy.probabilities(rows.states)
         if targets.shortfall(targets.position(moved)) < before:
             return step, moved
-        _restore(policy, start)
+        restore(policy, start)
         step /= 2.0
     return 0.0, probabilities
 
@@ -220,16 +219,6 @@ def _all_inside(rows: Rows, probabilities: Array) -> bool:
     """Whether no inequality is violated at all."""
     violations = rows.violations(rows.values(probabilities))
     return bool((violations[~rows.is_equality()] <= 0.0).all())
-
-
-def _snapshot(policy: CategoricalPolicy) -> list[Tensor]:
-    return [p.detach().clone() for p in policy.parameters]
-
-
-def _restore(policy: CategoricalPolicy, saved: list[Tensor]) -> None:
-    with torch.no_grad():
-        for parameter, value in zip(policy.parameters, saved, strict=True):
-            parameter.copy_(value)
 
 
 def _distance(policy: CategoricalPolicy, saved: list[Tensor]) -> float:

@@ -11,6 +11,14 @@ class InvalidConstraint(HandrailError, ValueError):
     """A constraint that cannot be meant: refused when it is written, not when it is solved."""
 
 
+class InvalidRulebook(HandrailError, ValueError):
+    """A constraint file that cannot be meant: the message names the file, the line and the key."""
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
+
+
 class InvalidPolicy(HandrailError, ValueError):
     """A network or an environment that Handrail cannot serve."""
 
@@ -37,3 +45,19 @@ class UnsatisfiedConstraints(HandrailError):
 
 class SolverFailure(HandrailError):
     """No solver produced an answer that survives verification in the original units."""
+
+
+class EnvironmentFailure(HandrailError):
+    """An environment that raised, or that gave numbers which are none; the message says when."""
+
+
+class Diverged(HandrailError):
+    """An update that would have put numbers into the network which are none."""
+
+
+class InvalidRun(HandrailError):
+    """A saved run that is damaged, foreign or does not fit; the message names the file."""
+
+
+class StorageFailure(HandrailError):
+    """The disk refused to be written to; what was saved before is untouched."""

@@ -86,3 +86,15 @@ def take_step(policy: CategoricalPolicy, direction: Gradient, length: float) -> 
     with torch.no_grad():
         for parameter, part in zip(policy.parameters, direction.parts, strict=True):
             parameter.add_(part, alpha=length)
+
+
+def snapshot(policy: CategoricalPolicy) -> list[Tensor]:
+    """A copy of the parameters."""
+    return [p.detach().clone() for p in policy.parameters]
+
+
+def restore(policy: CategoricalPolicy, saved: list[Tensor]) -> None:
+    """Back to a snapshot, in place."""
+    with torch.no_grad():
+        for parameter, value in zip(policy.parameters, saved, strict=True):
+            parameter.copy_(value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, final
 
 import gymnasium as gym
@@ -17,18 +16,10 @@ from torch import Tensor, nn
 from handrail.arrays import Array
 from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.inference import PlainMLP
+from handrail.networks import Architecture
 
 # Rows in one forward pass: (rows, 5000) activations that stay in the cache (design.md section 6).
 ROWS_PER_PASS = 64
-
-_ACTIVATIONS: dict[str, type[nn.Module]] = {
-    "relu": nn.ReLU,
-    "tanh": nn.Tanh,
-    "elu": nn.ELU,
-    "gelu": nn.GELU,
-    "silu": nn.SiLU,
-    "sigmoid": nn.Sigmoid,
-}
 
 
 @final
@@ -61,6 +52,7 @@ class CategoricalPolicy:
         activation: str = "relu",
         seed: int = 0,
         dtype: torch.dtype = torch.float64,
+        scale: Sequence[float] | None = None,
     ) -> CategoricalPolicy:
         """A fresh fully connected network with PyTorch's standard initialisation.
 
@@ -70,24 +62,16 @@ class CategoricalPolicy:
             hidden: widths of the hidden layers; the paper's network is one layer of 5000.
             activation: relu, tanh, elu, gelu, silu or sigmoid.
             seed: of the initial weights; the global random state is left alone.
-            dtype: of the weights.
+            dtype: of the weights, float64 or float32.
+            scale: (n_observations,) typical sizes of observations that are far from 1; the first
+                weights are divided by them.
         """
         observation_shape, n_actions = _sizes(env_or_spaces)
-        if activation not in _ACTIVATIONS:
-            raise InvalidPolicy(
-                f"Unknown activation {activation!r}. Choose one of {', '.join(_ACTIVATIONS)}."
-            )
         if isinstance(hidden, int):
             raise InvalidPolicy(f"`hidden` lists the widths of the hidden layers: [{hidden}].")
-        if any(not isinstance(width, int) or width < 1 for width in hidden):
-            raise InvalidPolicy(f"Hidden widths must be positive integers, but got {hidden!r}.")
-        widths = [int(np.prod(observation_shape)), *hidden, n_actions]
-        layers: list[nn.Module] = [nn.Flatten()] if len(observation_shape) > 1 else []
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            for n_in, n_out in pairwise(widths):
-                layers += [_linear(n_in, n_out, dtype), _ACTIVATIONS[activation]()]
-        return cls(nn.Sequential(*layers[:-1]))
+        precision = str(dtype).removeprefix("torch.")
+        architecture = Architecture(tuple(hidden), activation, precision)
+        return cls(architecture.build(observation_shape, n_actions, seed, scale))
 
     def __repr__(self) -> str:
         n = sum(p.numel() for p in self.parameters)
@@ -211,18 +195,6 @@ class CategoricalPolicy:
         return f"; it observes {first.in_features} values" if isinstance(first, nn.Linear) else ""
 
 
-def _linear(n_in: int, n_out: int, dtype: torch.dtype) -> nn.Linear:
-    """A linear layer; from few inputs to many outputs its weights lie in memory by columns.
-
-    One observation then is a sum of a few long columns instead of thousands of tiny rows: half the
-    time of the paper's first layer, and torch's own passes gain as well.
-    """
-    layer = nn.Linear(n_in, n_out, dtype=dtype)
-    if n_in < n_out:
-        layer.weight = nn.Parameter(layer.weight.detach().T.contiguous().T)
-    return layer
-
-
 def softmax(logits: Array) -> Array:
     """Probabilities along the last axis, without overflow."""
     exponentials: Array = np.exp(logits - logits.max(axis=-1, keepdims=True))
@@ -240,6 +212,12 @@ def _not_finite(state: NDArray[Any]) -> InvalidPolicy:
 
 def _sizes(env_or_spaces: Any) -> tuple[tuple[int, ...], int]:
     """(observation shape, number of actions) of an environment or a pair of spaces."""
+    observations, actions = spaces_of(env_or_spaces)
+    return tuple(observations.shape), int(actions.n)
+
+
+def spaces_of(env_or_spaces: Any) -> tuple[gym.spaces.Box, gym.spaces.Discrete[Any]]:
+    """The spaces of one environment, refused if no categorical policy can act in them."""
     if isinstance(env_or_spaces, tuple):
         if len(env_or_spaces) != 2:
             raise InvalidPolicy(
@@ -274,7 +252,7 @@ def _sizes(env_or_spaces: Any) -> tuple[tuple[int, ...], int]:
         )
     if actions.n < 2:
         raise InvalidPolicy(f"A policy needs at least two actions to choose from, not {actions}.")
-    return tuple(observations.shape), int(actions.n)
+    return observations, actions
 
 
 def _refuse_mixing_of_samples(module: nn.Module) -> None:

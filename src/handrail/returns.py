@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import final
 
 import numpy as np
 
 from handrail.arrays import Array, Indices
-from handrail.batches import Batch, policy_gradient
+from handrail.batches import Batch, PolicyGradient, policy_gradient
 from handrail.conflicts import Contradiction, impossible_at_one_state
 from handrail.constraints import Constraint
 from handrail.errors import InfeasibleConstraints, InvalidArgument
@@ -27,10 +27,9 @@ from handrail.program import (
     solve_program,
 )
 from handrail.rows import Rows
+from handrail.settings import Objective
 from handrail.soft import solve_soft
 from handrail.targets import Targets
-
-Objective = Literal["returns", "parameters"]
 
 # A predicted violation below this is rounding.
 TOLERANCE = 1e-8
@@ -52,6 +51,8 @@ class SafeReturns:
         before: (n_rows,) measured values c of the rows.
         predicted: (n_rows,) values after the step, to first order.
         residuals: (n_rows,) predicted violations; positive means broken.
+        batch_loss: -Σ_k G_k log π(a_k|s_k) before the step.
+        safe_loss: the same of the safe returns, -Σ_i G^s_i log c_i.
         labels: (n_rows,) names of the rows.
         method: the solver whose answer survived verification.
     """
@@ -63,6 +64,8 @@ class SafeReturns:
     before: Array
     predicted: Array
     residuals: Array
+    batch_loss: float
+    safe_loss: float
     labels: tuple[str, ...]
     method: str
 
@@ -109,29 +112,52 @@ def safe_returns(
     impossible = None if soft else impossible_at_one_state(rows)
     if impossible is not None:
         raise InfeasibleConstraints(f"{impossible}. Relax one of them, or use soft=True.")
-    return safe_returns_of_rows(policy, batch, rows, step_size, objective, soft)
+    return solve_returns(predict_step(policy, batch, rows, step_size), objective, soft)
 
 
-def safe_returns_of_rows(
-    policy: CategoricalPolicy,
-    batch: Batch,
-    rows: Rows,
-    step_size: float,
-    objective: Objective,
-    soft: bool,
-) -> SafeReturns:
-    """`safe_returns` for constraints that were expanded already."""
+@final
+@dataclass(frozen=True)
+class PredictedStep:
+    """What a plain step on a batch would do to the constraint rows: (H3) without safe returns.
+
+    Attributes:
+        rows: the constraint rows.
+        model: their linearisation at the present weights.
+        probabilities: (n_samples, n_actions) at the rows' states.
+        gradient: of the batch.
+        step_size: of the step.
+        drift: (n_rows,) values c + α J g after the step.
+    """
+
+    rows: Rows
+    model: Linearisation
+    probabilities: Array
+    gradient: PolicyGradient
+    step_size: float
+    drift: Array
+
+
+def predict_step(
+    policy: CategoricalPolicy, batch: Batch, rows: Rows, step_size: float
+) -> PredictedStep:
+    """Predict the plain step: a backward pass over the batch, a forward-mode pass at the rows."""
     gradient = policy_gradient(policy, batch)
     probabilities = policy.probabilities(rows.states)
     model = Linearisation(policy, rows, probabilities)
-    drift = model.values + step_size * model.effect(gradient)
+    drift = model.values + step_size * model.effect(gradient.direction)
+    return PredictedStep(rows, model, probabilities, gradient, step_size, drift)
+
+
+def solve_returns(step: PredictedStep, objective: Objective, soft: bool) -> SafeReturns:
+    """The safe returns that bring the predicted step within the bounds."""
+    rows, model, drift = step.rows, step.model, step.drift
     if soft:
         solver = _soft_solver(rows)
     else:
         targets = Targets(rows, TOLERANCE)
-        in_log_odds = targets.change_in_log_odds(targets.position(probabilities), trust=np.inf)
+        in_log_odds = targets.change_in_log_odds(targets.position(step.probabilities), trust=np.inf)
         solver = hard_solver(model, in_log_odds)
-    geometry = _geometry(model, objective, step_size)
+    geometry = _geometry(model, objective, step.step_size)
     try:
         solution = solve_program(model, geometry, rows.lower - drift, rows.upper - drift, solver)
     except Contradiction as contradiction:
@@ -141,14 +167,18 @@ def safe_returns_of_rows(
             "states differ more, or use soft=True."
         ) from None
     predicted = drift + solution.change
+    values = solution.coefficients * model.scale / step.step_size
+    correction = model.direction(solution.coefficients / step.step_size)
     return SafeReturns(
-        values=solution.coefficients * model.scale / step_size,
-        gradient=gradient + model.direction(solution.coefficients / step_size),
-        step_size=step_size,
+        values=values,
+        gradient=step.gradient.direction + correction,
+        step_size=step.step_size,
         multipliers=solution.multipliers,
         before=model.values,
         predicted=predicted,
         residuals=rows.violations(predicted),
+        batch_loss=step.gradient.loss,
+        safe_loss=-float(values @ np.log(model.scale)),
         labels=rows.labels,
         method=solution.method,
     )

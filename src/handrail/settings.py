@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, final
+from typing import Annotated, Any, Literal, Self, final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from handrail.errors import InvalidArgument
 
@@ -60,6 +60,15 @@ class _Learning(BaseModel, ABC):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Of the network's first weights, the environment and the policy's draws."""
 
+    @model_validator(mode="after")
+    def _soft_is_not_exact(self) -> Self:
+        if self.soft and self.enforcement != "one_step":
+            raise ValueError(
+                f"soft lets constraints give way, enforcement '{self.enforcement}' does not use "
+                "it: set enforcement to 'one_step', or soft to false"
+            )
+        return self
+
 
 @final
 class LearnerSettings(_Learning):
@@ -102,11 +111,13 @@ def learner_settings(**values: Any) -> LearnerSettings:
         return LearnerSettings(**values)
     except ValidationError as error:
         first = error.errors()[0]
-        name = str(first["loc"][0]) if first["loc"] else "settings"
+        if not first["loc"]:  # about several settings together
+            raise InvalidArgument(expectation(first)) from None
+        name = str(first["loc"][0])
         raise InvalidArgument(f"{name}={first['input']!r}: {expectation(first)}") from None
 
 
 def expectation(error: Mapping[str, Any]) -> str:
     """One of pydantic's findings as a sentence about what was expected."""
-    text = str(error["msg"])
+    text = str(error["msg"]).removeprefix("Value error, ")
     return text.replace("Input should be", "expected").replace("a valid ", "a ") + "."

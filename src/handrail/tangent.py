@@ -48,7 +48,7 @@ def predict_change(
     mean over axis 0 is the paper's batch average. First order in the step size: it predicts one
     plain gradient step, not Adam's. One backward and one forward-mode pass, no kernel (H3).
     """
-    gradient = policy_gradient(policy, batch)
+    gradient = policy_gradient(policy, batch).direction
     logit_changes = step_size * push_forward(policy, states, gradient)
     return policy.through_softmax(policy.probabilities(states), logit_changes)
 

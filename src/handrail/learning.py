@@ -1,0 +1,141 @@
+"""The learner's state and one turn of its loop.
+
+A turn is: collect episodes → what was each step worth → one constrained update → record. Every part
+of it lives in a file of its own; this one owns their order, and what is carried from turn to turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from handrail.advantages import make_baseline
+from handrail.batches import Batch
+from handrail.enforcement import Enforcement, enforce_rows
+from handrail.errors import InvalidPolicy
+from handrail.players import Player, Spaces
+from handrail.policies import CategoricalPolicy
+from handrail.records import Record, Seconds, make_records, share_seconds
+from handrail.rollout import Episode
+from handrail.rows import Rows
+from handrail.saving import describe_environment, load_weights, pack_policy, pack_rows
+from handrail.settings import LearnerSettings
+from handrail.storage import FORMAT, prefixed, under
+from handrail.updates import Timing, Update, apply_update, no_update
+
+LEARNING, EVALUATION, PREDICTION = 0, 1, 2  # streams of chance that never meet
+
+
+@final
+class Learner:
+    """A policy, the constraints it obeys, a baseline, and how far it has come.
+
+    Args:
+        player: plays the episodes of an update.
+        policy: learns, in place.
+        rows: the constraints, if there are any.
+        settings: of the learner.
+    """
+
+    def __init__(
+        self,
+        player: Player,
+        policy: CategoricalPolicy,
+        rows: Rows | None,
+        settings: LearnerSettings,
+    ) -> None:
+        _check_fit(policy, player.spaces)
+        self.player = player
+        self.policy = policy
+        self.rows = rows
+        self.settings = settings
+        self.episodes = self.updates = self.steps = 0
+        self.chance = np.random.default_rng([settings.seed, PREDICTION])
+        self._baseline = make_baseline(settings, int(np.prod(player.spaces[0].shape)))
+
+    def obey(self) -> Enforcement | None:
+        """Make the policy obey before it acts, where the settings ask for that."""
+        if self.rows is None or self.settings.enforcement != "exact":
+            return None
+        enforcement = enforce_rows(self.policy, self.rows, self.settings.tolerance)
+        return enforcement.raise_if_unsatisfied()
+
+    def turn(self) -> tuple[list[Record], Seconds]:
+        """Play, update, record. Counts move last: until then, nothing has happened."""
+        start = perf_counter()
+        episodes = self.player.play(self.policy, self.settings.seed, LEARNING, self.episodes)
+        collecting = perf_counter() - start
+        frozen = self.settings.freeze_after is not None and (
+            self.episodes >= self.settings.freeze_after
+        )
+        if frozen:
+            update, timing = no_update(self.policy, self.rows), Timing()
+        else:
+            update, timing = self._update(episodes)
+        number = None if frozen else self.updates
+        records = make_records(episodes, self.episodes, number, self.steps, update)
+        self.episodes += len(episodes)
+        self.steps += sum(len(episode) for episode in episodes)
+        self.updates += not frozen
+        return records, share_seconds(collecting, timing, len(episodes))
+
+    def _update(self, episodes: Sequence[Episode]) -> tuple[Update, Timing]:
+        memory = self._baseline.memory()
+        try:
+            return apply_update(self.policy, self.rows, self._batch(episodes), self.settings)
+        except BaseException:
+            self._baseline.recall(memory)
+            raise
+
+    def _batch(self, episodes: Sequence[Episode]) -> Batch:
+        """All steps of the episodes, or every k-th, with what each was worth to the average."""
+        every = self.settings.use_every
+        advantages = self._baseline.advantages(episodes, self.settings.discount)
+        return Batch(
+            np.concatenate([episode.states[::every] for episode in episodes]),
+            np.concatenate([episode.actions[::every] for episode in episodes]),
+            np.concatenate([advantage[::every] for advantage in advantages]) / len(episodes),
+        )
+
+    def snapshot(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Tensors and a JSON state that `restore` continues from."""
+        weights, architecture = pack_policy(self.policy)
+        rows, labels = ({}, []) if self.rows is None else pack_rows(self.rows)
+        tensors = {
+            **prefixed("policy.", weights),
+            **prefixed("baseline.", self._baseline.memory()),
+            **prefixed("constraints.", rows),
+        }
+        return tensors, {
+            "format": FORMAT,
+            "settings": self.settings.model_dump(),
+            "architecture": architecture,
+            "environment": describe_environment(self.player.env),
+            "labels": labels,
+            "episodes": self.episodes,
+            "updates": self.updates,
+            "steps": self.steps,
+            "chance": self.chance.bit_generator.state,
+        }
+
+    def restore(self, tensors: Mapping[str, NDArray[Any]], state: dict[str, Any]) -> None:
+        """Go to a snapshot of a learner of the same settings, in place."""
+        load_weights(self.policy, under("policy.", tensors))
+        self._baseline.recall(under("baseline.", tensors))
+        self.episodes, self.updates = state["episodes"], state["updates"]
+        self.steps = state["steps"]
+        self.chance.bit_generator.state = state["chance"]
+
+
+def _check_fit(policy: CategoricalPolicy, spaces: Spaces) -> None:
+    """A policy for another environment is refused before it plays."""
+    observations, actions = spaces
+    n_actions = policy.logits(np.zeros((1, *observations.shape))).shape[1]
+    if n_actions != actions.n:
+        raise InvalidPolicy(
+            f"The policy chooses among {n_actions} actions, but the environment has {actions.n}."
+        )

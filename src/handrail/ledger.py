@@ -1,0 +1,153 @@
+"""Metrics as they come: one JSON line per episode, and TensorBoard where it is installed.
+
+Lines are handed to the operating system one by one, so a killed process loses none. The running
+SHA-256 lets a checkpoint say exactly which lines were written when it was made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, final
+
+from handrail.errors import InvalidRun
+from handrail.records import Record, Seconds
+from handrail.storage import to_json
+
+METRICS, TIMINGS, TENSORBOARD = "metrics.jsonl", "timings.jsonl", "tensorboard"
+
+
+@final
+class Ledger:
+    """The metrics of one run, appended to as they come.
+
+    Args:
+        folder: of the run.
+        position: what was written when the checkpoint was made that the run continues from. What
+            came after it is dropped: it will come again, bit for bit.
+    """
+
+    def __init__(self, folder: Path, position: dict[str, Any]) -> None:
+        self.lines = int(position["lines"])
+        self._digest = _cut(folder / METRICS, int(position["bytes"]), position["sha256"])
+        _cut_to_lines(folder / TIMINGS, self.lines)
+        self._bytes = int(position["bytes"])
+        self._metrics = (folder / METRICS).open("ab", buffering=0)
+        self._timings = (folder / TIMINGS).open("ab", buffering=0)
+        self._events = _Events(folder / TENSORBOARD) if find_spec("tensorboard") else None
+
+    def write(self, record: Record, seconds: Seconds) -> None:
+        """Append one episode."""
+        line = to_json(record.to_dict()).encode() + b"\n"
+        self._metrics.write(line)
+        timing = {"episode": record.episode, **asdict(seconds)}
+        self._timings.write(to_json(timing).encode() + b"\n")
+        self._digest.update(line)
+        self._bytes += len(line)
+        self.lines += 1
+        if self._events is not None:
+            self._events.write(record, seconds)
+
+    def position(self) -> dict[str, Any]:
+        """Where the metrics are now, on the disk."""
+        os.fsync(self._metrics.fileno())
+        os.fsync(self._timings.fileno())
+        return {"lines": self.lines, "bytes": self._bytes, "sha256": self._digest.hexdigest()}
+
+    def close(self) -> None:
+        """Let the files go."""
+        self._metrics.close()
+        self._timings.close()
+        if self._events is not None:
+            self._events.close()
+
+
+def beginning() -> dict[str, Any]:
+    """The position of a ledger in which nothing is written."""
+    return {"lines": 0, "bytes": 0, "sha256": hashlib.sha256().hexdigest()}
+
+
+def read_records(folder: Path) -> list[Record]:
+    """All whole lines of a run's metrics; a line that was being written is left out."""
+    path = folder / METRICS
+    if not path.exists():
+        return []
+    records = []
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), start=1):
+        if not line.endswith(b"\n"):
+            break
+        try:
+            records.append(Record.from_dict(json.loads(line)))
+        except (ValueError, TypeError, KeyError) as error:
+            raise InvalidRun(f"{path}, line {number} is not a record: {error}") from error
+    return records
+
+
+def read_seconds(folder: Path) -> list[Seconds]:
+    """Where the time of each episode went."""
+    path = folder / TIMINGS
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    whole = [json.loads(line) for line in lines if line.endswith(b"\n")]
+    return [Seconds(**{k: v for k, v in line.items() if k != "episode"}) for line in whole]
+
+
+def _cut(path: Path, length: int, digest: str) -> hashlib._Hash:
+    """Cut a file to the length it had at a checkpoint, if its beginning is still the same."""
+    path.touch()
+    with path.open("r+b") as file:
+        content = file.read(length)
+        found = hashlib.sha256(content)
+        if len(content) < length or found.hexdigest() != digest:
+            raise InvalidRun(
+                f"{path} is not what the checkpoint was made with: it was altered or cut short "
+                f"within its first {length} bytes. Restore it from a copy."
+            )
+        file.truncate(length)
+    return found
+
+
+def _cut_to_lines(path: Path, lines: int) -> None:
+    path.touch()
+    kept = path.read_bytes().splitlines(keepends=True)[:lines]
+    os.truncate(path, sum(len(line) for line in kept))
+
+
+@final
+class _Events:
+    """The numbers of every record as TensorBoard scalars.
+
+    Through TensorBoard's own writer: torch's wrapper around it takes seconds to import.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event  # noqa: PLC0415
+        from tensorboard.compat.proto.summary_pb2 import Summary  # noqa: PLC0415
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter  # noqa: PLC0415
+
+        self._event, self._summary = Event, Summary
+        self._writer = EventFileWriter(str(folder))
+
+    def write(self, record: Record, seconds: Seconds) -> None:
+        numbers = {key: value for key, value in record.to_dict().items() if _is_number(value)}
+        numbers["active"] = len(record.active)
+        numbers |= {f"seconds/{key}": value for key, value in asdict(seconds).items()}
+        values = [
+            self._summary.Value(tag=f"handrail/{key}", simple_value=value)
+            for key, value in numbers.items()
+            if key != "episode"
+        ]
+        summary = self._summary(value=values)
+        event = self._event(wall_time=time.time(), step=record.episode, summary=summary)
+        self._writer.add_event(event)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,231 @@
+"""Playing: an environment and a policy become episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+
+from handrail.arrays import Array, Indices
+from handrail.errors import EnvironmentFailure, InvalidPolicy
+from handrail.policies import CategoricalPolicy
+
+
+@final
+@dataclass(frozen=True)
+class Episode:
+    """One trajectory.
+
+    Attributes:
+        states: (n, *observation_shape), in which the actions were taken.
+        actions: (n,).
+        rewards: (n,).
+        final_state: (*observation_shape), after the last action.
+        terminated: whether the environment ended it. If not, a time limit cut it short, and its
+            final state still has a value.
+    """
+
+    states: Array
+    actions: Indices
+    rewards: Array
+    final_state: Array
+    terminated: bool
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    @property
+    def score(self) -> float:
+        """The undiscounted sum of rewards."""
+        return float(self.rewards.sum())
+
+
+@final
+@dataclass(frozen=True)
+class Start:
+    """What decides an episode besides the policy: two streams of chance.
+
+    Both come from the run's seed and the episode's number alone, so any episode can be played
+    again without the ones before it. That is what makes a resumed run continue bit for bit.
+    """
+
+    environment: int
+    rng: np.random.Generator
+
+    @classmethod
+    def of(cls, seed: int, number: int, stream: int = 0) -> Start:
+        """The start of episode `number`; streams 0, 1, … (learning, evaluation) never meet."""
+        environment, draws = np.random.SeedSequence([seed, stream, number]).spawn(2)
+        return cls(int(environment.generate_state(1)[0]), np.random.default_rng(draws))
+
+
+# One observation -> an action; or observations (n, *observation_shape) -> actions (n,).
+Act = Callable[[Array], int]
+ActTogether = Callable[[Array], Indices]
+
+
+def drawing(policy: CategoricalPolicy, rng: np.random.Generator) -> Act:
+    """Draw actions from the policy."""
+    return lambda state: policy.act(state, rng)
+
+
+def greedy(policy: CategoricalPolicy) -> Act:
+    """Always take the most probable action."""
+    return lambda state: int(policy.probabilities(state[None])[0].argmax())
+
+
+def drawing_together(policy: CategoricalPolicy, rngs: Sequence[np.random.Generator]) -> ActTogether:
+    """Draw an action per sub-environment, each from its own stream."""
+
+    def act(states: Array) -> Indices:
+        probabilities = policy.probabilities(states)
+        draws = np.array([rng.random() for rng in rngs])
+        below = probabilities.cumsum(axis=1) <= draws[:, None]
+        # Rounding: the cumulated probability can end just below a draw close to 1.
+        chosen: Indices = np.minimum(below.sum(axis=1), probabilities.shape[1] - 1)
+        return chosen
+
+    return act
+
+
+def greedy_together(policy: CategoricalPolicy) -> ActTogether:
+    """Always take the most probable action in each sub-environment."""
+    return lambda states: policy.probabilities(states).argmax(axis=1)
+
+
+def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
+    """Play one episode from a reset with this seed."""
+    states: list[Array] = []
+    actions: list[int] = []
+    rewards: list[Any] = []
+    state = _as_numbers(_reset(env, seed), "on reset")
+    finished = terminated = False
+    while not finished:
+        try:
+            action = act(state)
+        except InvalidPolicy:
+            _refuse_bad_observation(state, len(actions))
+            raise
+        states.append(state)
+        actions.append(action)
+        try:
+            observation, reward, terminated, truncated, _ = env.step(action)
+        except Exception as error:
+            raise EnvironmentFailure(
+                f"The environment raised {type(error).__name__} at step {len(rewards)}: {error}"
+            ) from error
+        state = _as_numbers(observation, f"at step {len(rewards)}")
+        rewards.append(reward)
+        finished = terminated or truncated
+    return _episode(states, actions, rewards, state, bool(terminated))
+
+
+def play_in_parallel(
+    envs: gym.vector.VectorEnv[Any, Any, Any], act: ActTogether, seeds: Sequence[int]
+) -> list[Episode]:
+    """Play one episode in each sub-environment, side by side.
+
+    Each is played to its end, however long the others take: taking whichever finish first would
+    prefer short episodes.
+    """
+    n = envs.num_envs
+    states: list[list[Array]] = [[] for _ in range(n)]
+    actions: list[list[int]] = [[] for _ in range(n)]
+    rewards: list[list[float]] = [[] for _ in range(n)]
+    episodes: list[Episode | None] = [None] * n
+    # Environments that are vectorised by nature have one stream of chance for all.
+    each = isinstance(envs.unwrapped, (SyncVectorEnv, AsyncVectorEnv))
+    current = _as_numbers(_reset(envs, list(seeds) if each else seeds[0]), "on reset")
+    mode = envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+    step = 0
+    while None in episodes:
+        try:
+            chosen = act(current)
+        except InvalidPolicy:
+            _refuse_bad_observation(current, step)
+            raise
+        try:
+            observations, reward, terminated, truncated, infos = envs.step(chosen)
+        except Exception as error:
+            raise EnvironmentFailure(
+                f"The environments raised {type(error).__name__} at step {step}: {error}"
+            ) from error
+        following = _as_numbers(observations, f"at step {step}")
+        finished = np.asarray(terminated) | np.asarray(truncated)
+        for i in range(n):
+            if episodes[i] is not None:
+                continue
+            states[i].append(current[i])
+            actions[i].append(int(chosen[i]))
+            rewards[i].append(float(reward[i]))
+            if finished[i]:
+                last = infos["final_obs"][i] if mode == AutoresetMode.SAME_STEP else following[i]
+                final = _as_numbers(last, f"at step {step}")
+                episodes[i] = _episode(
+                    states[i], actions[i], rewards[i], final, bool(terminated[i])
+                )
+        if mode == AutoresetMode.DISABLED and finished.any():
+            restarted, _ = envs.reset(options={"reset_mask": finished})
+            following = _as_numbers(restarted, f"at step {step}")
+        current = following
+        step += 1
+    return [episode for episode in episodes if episode is not None]
+
+
+def _reset(env: Any, seed: int | list[int]) -> Any:
+    try:
+        observation, _ = env.reset(seed=seed)
+    except Exception as error:
+        raise EnvironmentFailure(
+            f"The environment raised {type(error).__name__} on reset: {error}"
+        ) from error
+    return observation
+
+
+def _as_numbers(observation: Any, when: str) -> Array:
+    # A copy: environments may write the next observation into the same memory.
+    try:
+        return np.array(observation, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise EnvironmentFailure(
+            f"The environment's observation {when} is not an array of numbers: {error}"
+        ) from error
+
+
+def _refuse_bad_observation(state: Array, step: int) -> None:
+    if not np.isfinite(state).all():
+        when = "on reset" if step == 0 else f"at step {step - 1}"
+        raise EnvironmentFailure(
+            f"The environment's observation is not finite {when}: {state.tolist()}."
+        )
+
+
+def _episode(
+    states: list[Array],
+    actions: list[int],
+    rewards: list[Any],
+    final_state: Array,
+    terminated: bool,
+) -> Episode:
+    _refuse_bad_observation(final_state, len(actions))
+    try:
+        values = np.array(rewards, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise EnvironmentFailure(f"The environment's rewards are not numbers: {error}") from error
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise EnvironmentFailure(
+            f"The environment's reward is {values[bad[0]]} at step {bad[0]}. "
+            "Rewards must be finite."
+        )
+    return Episode(
+        states=np.stack(states),
+        actions=np.array(actions, dtype=np.intp),
+        rewards=values,
+        final_state=final_state,
+        terminated=terminated,
+    )

@@ -1,0 +1,161 @@
+"""From the entries of a file to constraints: what they say about each other is checked here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import final
+
+import numpy as np
+
+from handrail.constraints import Constraint
+from handrail.errors import InvalidConstraint
+from handrail.rulebook.findings import gather
+from handrail.rulebook.format import ConstraintEntry, File
+from handrail.rulebook.places import in_words, read_place
+from handrail.rulebook.requirements import Requirement, constrain, parse_requirement
+from handrail.rulebook.source import Path, Source, Spot
+from handrail.rulebook.tables import Row, Table, read_table
+
+
+@final
+@dataclass(frozen=True)
+class Built:
+    """A constraint, the requirement it was made from and where that is, and both in words."""
+
+    constraint: Constraint
+    requirement: Requirement
+    spot: Spot
+    words: str
+
+
+@final
+@dataclass(frozen=True)
+class _Group:
+    """A requirement and the rows of the table that it holds at."""
+
+    spot: Spot
+    requirement: Requirement
+    rows: list[Row]
+
+
+def build_constraints(source: Source, file: File) -> list[Built]:
+    """The constraints of the file; one per entry and requirement."""
+    _refuse_repeated_names(source, "observations", file.observations)
+    _refuse_repeated_names(source, "actions", file.actions)
+    _refuse_repeated_names(source, "constraints", [entry.name for entry in file.constraints])
+    entries = enumerate(file.constraints)
+    nested = gather(partial(_build, source, file, index, entry) for index, entry in entries)
+    built = [one for several in nested for one in several]
+    _refuse_repetition(built)
+    return built
+
+
+def _build(source: Source, file: File, index: int, entry: ConstraintEntry) -> list[Built]:
+    path: Path = ("constraints", index)
+    observations = tuple(file.observations)
+    table = Table()
+    if entry.table is not None:
+        table = read_table(source, (*path, "table"), entry.table, observations)
+    place = read_place(source, path, entry.where, table, observations)
+    built = []
+    groups = _groups(source, path, entry, table, file.actions)
+    for group in groups:
+        points = place.points(group.rows)
+        requirement = group.requirement
+        name = entry.name if len(groups) == 1 else f"{entry.name}: {requirement.text}"
+        constraint = constrain(requirement, points, name, entry.priority)
+        words = (
+            f"{entry.name}: {requirement.text} at {len(points)} "
+            f"{'state' if len(points) == 1 else 'states'} ({in_words(points.states, observations)})"
+        )
+        built.append(Built(constraint, requirement, group.spot, words))
+    return built
+
+
+def _groups(
+    source: Source, path: Path, entry: ConstraintEntry, table: Table, actions: Sequence[str]
+) -> list[_Group]:
+    if entry.require is not None and table.has_requirements:
+        raise source.spot((*path, "require")).error(
+            "the table has a column 'require' already. Remove the key or the column."
+        )
+    if entry.require is None and not table.has_requirements:
+        raise source.spot(path).error(
+            "nothing is required. Add a key such as require: right >= 0.95, or a last column "
+            "'require' to the table."
+        )
+    if table.has_requirements:
+        return _groups_of_rows(table, actions)
+    return _groups_of_key(source, (*path, "require"), entry.require, table, actions)
+
+
+def _groups_of_rows(table: Table, actions: Sequence[str]) -> list[_Group]:
+    """Rows with the same requirement make one constraint."""
+    groups: dict[tuple[object, ...], _Group] = {}
+    parsed: dict[str, Requirement] = {}  # long tables repeat a few requirements
+    for row in table.rows:
+        if row.require not in parsed:
+            parsed[row.require] = _parse(row.spot, row.require, actions)
+        requirement = parsed[row.require]
+        group = groups.setdefault(requirement.key, _Group(row.spot, requirement, []))
+        group.rows.append(row)
+    return list(groups.values())
+
+
+def _groups_of_key(
+    source: Source,
+    path: Path,
+    require: str | list[str] | None,
+    table: Table,
+    actions: Sequence[str],
+) -> list[_Group]:
+    """Every requirement of the key holds at all states."""
+    groups: dict[tuple[object, ...], _Group] = {}
+    texts = enumerate(require) if isinstance(require, list) else [(None, str(require))]
+    for index, text in texts:
+        spot = source.spot(path if index is None else (*path, index))
+        requirement = _parse(spot, text, actions)
+        if requirement.key in groups:
+            raise spot.error(f"{requirement.text!r} is required twice. Remove one of them.")
+        groups[requirement.key] = _Group(spot, requirement, list(table.rows))
+    return list(groups.values())
+
+
+def _parse(spot: Spot, text: str, actions: Sequence[str]) -> Requirement:
+    try:
+        return parse_requirement(text, actions)
+    except InvalidConstraint as error:
+        message = str(error)
+        named = spot.without_key() if message.startswith("unknown action") else spot
+        raise named.error(message) from None
+
+
+def _refuse_repeated_names(source: Source, key: str, names: Sequence[str]) -> None:
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            first = source.spot((key, names.index(name))).line
+            raise source.spot((key, index)).error(
+                f"the name {name!r} is already used on line {first}. Give each a name of its own."
+            )
+
+
+def _refuse_repetition(built: Sequence[Built]) -> None:
+    """Two constraints that say the same at the same state, or share a name that was composed."""
+    seen: dict[tuple[object, ...], list[Built]] = {}
+    names: dict[str, Built] = {}
+    for new in built:
+        name = new.constraint.name
+        if names.setdefault(name, new) is not new:
+            raise new.spot.error(
+                f"a constraint called {name!r} exists already. Rename one of them."
+            )
+        for old in seen.setdefault(new.requirement.key, []):
+            states = np.concatenate([old.constraint.states, new.constraint.states])
+            if len(np.unique(states, axis=0)) < len(states):
+                raise new.spot.error(
+                    f"{name!r} says what {old.constraint.name!r} on line {old.spot.line} says "
+                    "already, at one state at least. Leave that state out of one of them."
+                )
+        seen[new.requirement.key].append(new)

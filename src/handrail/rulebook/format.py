@@ -1,0 +1,250 @@
+"""What a constraint file may hold: the same models check a file and write the JSON Schema."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any, TypeAlias, final
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from handrail.settings import RunSettings
+
+REQUIRE = "require"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+# Tags of the alternatives: no name in a file can be mistaken for them in pydantic's paths.
+GRID = "<grid>"
+_TEXT, _NUMBER, _LIST, _MAPPING = "<text>", "<number>", "<list>", "<mapping>"
+
+_STRICT = ConfigDict(
+    extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+)
+
+
+def _check_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise PydanticCustomError(
+            "name",
+            f"{name!r} is no name here: start with a letter and go on with letters, digits and _, "
+            "because requirements are written with it.",
+        )
+    if name == REQUIRE:
+        raise PydanticCustomError("name", "'require' is reserved for the column of a table.")
+    return name
+
+
+def _check_scalar(value: Any) -> Any:
+    finite = math.isfinite(value) if isinstance(value, float) else True
+    if not isinstance(value, bool | int | float | str) or not finite:
+        raise PydanticCustomError("scalar", "expected a number, a text, true or false")
+    return value
+
+
+def _tag_by_type(**tags: type | tuple[type, ...]) -> Any:
+    def tag_of(value: Any) -> str | None:
+        fitting = (f"<{tag}>" for tag, kind in tags.items() if isinstance(value, kind))
+        return next(fitting, None)
+
+    return tag_of
+
+
+Name: TypeAlias = Annotated[
+    str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": f"^{_NAME.pattern}$"})
+]
+Scalar: TypeAlias = Annotated[bool | int | float | str, BeforeValidator(_check_scalar)]
+
+
+@final
+class Grid(BaseModel):
+    """Evenly spaced values, both ends included."""
+
+    model_config = _STRICT
+
+    from_: Annotated[float, Field(alias="from")]
+    """The first value."""
+    to: float
+    """The last value."""
+    count: Annotated[int, Field(ge=2)]
+    """How many values."""
+
+    @model_validator(mode="after")
+    def _ascends(self) -> Grid:
+        if self.from_ >= self.to:
+            raise PydanticCustomError(
+                "grid", f"a grid goes up, but from {self.from_:g} is not below to {self.to:g}."
+            )
+        return self
+
+
+Values: TypeAlias = Annotated[
+    Annotated[float, Tag(_NUMBER)]
+    | Annotated[list[float], Field(min_length=1), Tag(_LIST)]
+    | Annotated[Grid, Tag(GRID)],
+    Discriminator(
+        _tag_by_type(grid=(dict, Grid), list=list, number=(int, float)),
+        custom_error_type="values",
+        custom_error_message="expected a number, a list of numbers or a grid such as "
+        "{from: -2, to: 2, count: 9}",
+    ),
+]
+Where: TypeAlias = Annotated[dict[str, Values], Field(min_length=1)]
+
+
+@final
+class ConstraintEntry(BaseModel):
+    """What the policy must do, and where."""
+
+    model_config = ConfigDict(
+        **_STRICT,
+        json_schema_extra={"anyOf": [{"required": ["where"]}, {"required": ["table"]}]},
+    )
+
+    name: Annotated[str, Field(min_length=1, pattern=r"\S")]
+    """What tables and messages call it; every constraint has a name of its own."""
+    where: (
+        Annotated[
+            Annotated[Where, Tag(_MAPPING)]
+            | Annotated[list[Where], Field(min_length=1), Tag(_LIST)],
+            Discriminator(
+                _tag_by_type(mapping=dict, list=list),
+                custom_error_type="where",
+                custom_error_message="expected a mapping such as {x: 0, phi: [0.2, 0.25]}, or a "
+                "list of such mappings",
+            ),
+        ]
+        | None
+    ) = None
+    """A number, a list of numbers or a grid for each observation: all their combinations. A list of
+    such mappings is their union."""
+    table: str | None = None
+    """A block of text (|): observations name the columns, every further line is a state. The last
+    column may be called require."""
+    require: (
+        Annotated[
+            Annotated[str, Tag(_TEXT)] | Annotated[list[str], Field(min_length=1), Tag(_LIST)],
+            Discriminator(
+                _tag_by_type(text=str, list=list),
+                custom_error_type="require",
+                custom_error_message="expected a requirement such as right >= 0.95, or a list of "
+                "requirements",
+            ),
+        ]
+        | None
+    ) = None
+    """What the action probabilities must obey at these states, such as right >= 0.95."""
+    priority: Annotated[float, Field(gt=0.0)] = 1.0
+    """How much more than others it matters when constraints are soft."""
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> ConstraintEntry:
+        if self.where is None and self.table is None:
+            raise PydanticCustomError(
+                "place", "a constraint needs `where` or `table` (or both): the states it is about."
+            )
+        return self
+
+
+@final
+class EnvironmentEntry(BaseModel):
+    """A Gymnasium environment and how to make it."""
+
+    model_config = _STRICT
+
+    id: Annotated[str, Field(min_length=1)]
+    """The name it is registered under, such as CartPole-v1."""
+    max_episode_steps: Annotated[int, Field(ge=1)] | None = None
+    """When episodes are cut off; the environment's own limit if left out."""
+    options: dict[str, Scalar] = {}
+    """What else gymnasium.make is told, such as gravity: 9.8."""
+
+    @field_validator("id")
+    @classmethod
+    def _imports_nothing(cls, value: str) -> str:
+        if ":" in value:
+            module = value.partition(":")[0]
+            raise PydanticCustomError(
+                "environment",
+                f"a constraint file imports nothing, so {value!r} is refused. Leave out "
+                f"'{module}:', and import the module on the command line: --import {module}.",
+            )
+        return value
+
+
+@final
+class PictureEntry(BaseModel):
+    """The plane of observations that pictures of the policy show."""
+
+    model_config = _STRICT
+
+    across: str
+    """The observation on the horizontal axis."""
+    up: str
+    """The observation on the vertical axis."""
+    across_range: Annotated[list[float], Field(min_length=2, max_length=2)]
+    """From and to, on the horizontal axis."""
+    up_range: Annotated[list[float], Field(min_length=2, max_length=2)]
+    """From and to, on the vertical axis."""
+    at: dict[str, float] = {}
+    """What the other observations are; 0 if left out."""
+    action: str
+    """The action whose probability is shown."""
+
+
+def _in_full(value: Any) -> Any:
+    """`environment: CartPole-v1` is short for `environment: {id: CartPole-v1}`."""
+    if isinstance(value, str):
+        return {"id": value}
+    if not isinstance(value, dict):
+        raise PydanticCustomError(
+            "environment",
+            "expected the id of an environment, or {id: CartPole-v1, max_episode_steps: 200}",
+        )
+    return value
+
+
+@final
+class File(BaseModel):
+    """A Handrail constraint file: an environment, its names, and what the policy must obey."""
+
+    model_config = _STRICT
+
+    description: str | None = None
+    """One line for people."""
+    environment: Annotated[
+        EnvironmentEntry, BeforeValidator(_in_full, json_schema_input_type=str | EnvironmentEntry)
+    ]
+    """The id of a Gymnasium environment, or a mapping with its id and options."""
+    observations: Annotated[list[Name], Field(min_length=1, max_length=1000)]
+    """A name for each number that the environment observes, in its order."""
+    actions: Annotated[list[Name], Field(min_length=2, max_length=1000)]
+    """A name for each action, in the environment's order."""
+    definitions: Any = None
+    """A place for YAML anchors; otherwise ignored."""
+    constraints: Annotated[list[ConstraintEntry], Field(min_length=1)]
+    """What the policy must obey."""
+    settings: RunSettings = RunSettings()
+    """How the run learns."""
+    pass_mark: float | None = None
+    """The 100-episode average that counts as solved."""
+    picture: PictureEntry | None = None
+    """The plane that pictures of the policy show."""
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of constraint files."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **File.model_json_schema(),
+        "title": "Handrail constraint file",
+    }

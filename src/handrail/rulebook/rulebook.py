@@ -1,0 +1,142 @@
+"""A constraint file, understood: the environment, its names, the constraints and the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, final
+
+from pydantic import ValidationError
+
+from handrail.constraints import Constraint
+from handrail.errors import InvalidRulebook
+from handrail.rulebook import environments
+from handrail.rulebook.building import build_constraints
+from handrail.rulebook.environments import Environment, EnvironmentSpec
+from handrail.rulebook.findings import check_format, described, gather
+from handrail.rulebook.format import File
+from handrail.rulebook.names import unknown
+from handrail.rulebook.pictures import Picture, build_picture
+from handrail.rulebook.source import Path, Source, in_words, read
+from handrail.settings import RunSettings
+
+_SCALE: Path = ("settings", "network", "scale")
+
+
+@final
+@dataclass(frozen=True)
+class Rulebook:
+    """What a constraint file says.
+
+    Attributes:
+        name: the file's, without its ending.
+        description: one line for people; may be empty.
+        environment: what to make, and how.
+        observations: their names, in the environment's order.
+        actions: their names, in the environment's order.
+        constraints: what the policy must obey.
+        sentences: the same for people, a sentence per constraint.
+        settings: how the run learns.
+        pass_mark: the 100-episode average that counts as solved.
+        picture: the plane that pictures of the policy show.
+        source: the file itself, and its lines.
+    """
+
+    name: str
+    description: str
+    environment: EnvironmentSpec
+    observations: tuple[str, ...]
+    actions: tuple[str, ...]
+    constraints: tuple[Constraint, ...]
+    sentences: tuple[str, ...]
+    settings: RunSettings
+    pass_mark: float | None
+    picture: Picture | None
+    source: Source = field(repr=False, compare=False)
+
+    @property
+    def text(self) -> str:
+        """The file, verbatim."""
+        return self.source.text
+
+    def make_environment(self, render_mode: str | None = None) -> Environment:
+        """The environment; `InvalidRulebook` if there is none, or the file's names do not fit."""
+        return environments.make(
+            self.environment, self.source, len(self.observations), len(self.actions), render_mode
+        )
+
+    def scale(self) -> tuple[float, ...]:
+        """The typical size of each observation, in their order; 1 where the file says nothing."""
+        scale = self.settings.network.scale
+        return tuple(scale.get(name, 1.0) for name in self.observations)
+
+
+def parse(text: str, name: str) -> Rulebook:
+    """The rulebook that a text describes.
+
+    Args:
+        text: YAML.
+        name: of the file, with or without its ending; messages call it so.
+    """
+    source = read(text, name)
+    file = check_format(source)
+    parts: list[Callable[[], Any]] = [
+        partial(build_constraints, source, file),
+        partial(build_picture, source, file),
+        partial(_check_scale, source, file),
+    ]
+    built, picture, _ = gather(parts)
+    environment = file.environment
+    return Rulebook(
+        name=name.removesuffix(".yaml").removesuffix(".yml"),
+        description=file.description or "",
+        environment=EnvironmentSpec(
+            environment.id, environment.max_episode_steps, environment.options
+        ),
+        observations=tuple(file.observations),
+        actions=tuple(file.actions),
+        constraints=tuple(one.constraint for one in built),
+        sentences=tuple(one.words for one in built),
+        settings=file.settings,
+        pass_mark=file.pass_mark,
+        picture=picture,
+        source=source,
+    )
+
+
+def with_settings(rulebook: Rulebook, **overrides: Any) -> Rulebook:
+    """The same rulebook with some settings changed, checked as the file's own are.
+
+    Args:
+        rulebook: stays as it is.
+        overrides: by the names of `RunSettings`; `network` may name some of its settings only.
+    """
+    values = _merged(rulebook.settings.model_dump(exclude_unset=True), overrides)
+    try:
+        settings = RunSettings.model_validate(values)
+    except ValidationError as error:
+        lines = [
+            f"{rulebook.name}, {in_words(finding['loc'])}: {text}"
+            for finding, text in described(error, inside=("settings",))
+        ]
+        raise InvalidRulebook("\n".join(lines)) from None
+    for name in settings.network.scale:
+        if name not in rulebook.observations:
+            message = unknown("observation", name, rulebook.observations)
+            raise InvalidRulebook(f"{rulebook.name}, {in_words(_SCALE)}: {message}")
+    return replace(rulebook, settings=settings)
+
+
+def _merged(values: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    network = overrides.get("network")
+    if not isinstance(network, Mapping):
+        return {**values, **overrides}
+    return {**values, **overrides, "network": {**values.get("network", {}), **network}}
+
+
+def _check_scale(source: Source, file: File) -> None:
+    for name in file.settings.network.scale:
+        if name not in file.observations:
+            spot = source.spot((*_SCALE, name)).without_key()
+            raise spot.error(unknown("observation", name, file.observations))

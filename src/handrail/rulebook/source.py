@@ -1,0 +1,256 @@
+"""YAML text as plain data, with the line of everything in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, TypeAlias, final
+
+import yaml
+
+from handrail.errors import InvalidRulebook
+from handrail.rulebook.dialect import MAP, MAX_DEPTH, MERGE, SCALARS, SEQ, Loader, construct_scalar
+
+Path: TypeAlias = tuple[str | int, ...]
+
+MAX_BYTES = 1_000_000
+MAX_NODES = 200_000
+_HINTS = {
+    "'\\t'": " Indent with spaces, not with tabs.",
+    "mapping values are not allowed": " Put text that contains a colon in quotes.",
+    "chomping or indentation": " Put text that begins with > or | in quotes.",
+}
+
+
+@final
+@dataclass(frozen=True)
+class Spot:
+    """A place in a file, for messages."""
+
+    file: str
+    line: int
+    key: str = ""
+
+    def error(self, message: str) -> InvalidRulebook:
+        """'cartpole.yaml, line 7, constraints[0].require: …'."""
+        key = f", {self.key}" if self.key else ""
+        return InvalidRulebook(f"{self.file}, line {self.line}{key}: {message}", self.line)
+
+    def without_key(self) -> Spot:
+        """The line alone, for messages that name the culprit themselves."""
+        return Spot(self.file, self.line)
+
+
+@final
+@dataclass(frozen=True)
+class Source:
+    """A constraint file as plain data.
+
+    Attributes:
+        file: what messages call it.
+        text: the file, verbatim.
+        data: mappings, lists, texts, numbers, booleans and None.
+        lines: the line of every key and every item of a list, by its path.
+        blocks: the first line of the content of every literal block of text (`|`), by its path.
+    """
+
+    file: str
+    text: str
+    data: dict[str, Any]
+    lines: dict[Path, int]
+    blocks: dict[Path, int]
+
+    def spot(self, path: Path) -> Spot:
+        """Where a key or an item is; for what is missing, where the nearest thing around it is."""
+        nearest = path
+        while nearest not in self.lines:
+            nearest = nearest[:-1]
+        return Spot(self.file, self.lines[nearest], in_words(path))
+
+    def spot_in_block(self, path: Path, index: int) -> Spot:
+        """Where a line of a block of text is."""
+        whole = self.spot(path)
+        # Only literal blocks keep their lines; of quoted text all we know is where it begins.
+        line = self.blocks[path] + index if path in self.blocks else whole.line
+        return Spot(self.file, line, whole.key)
+
+
+def in_words(path: Path) -> str:
+    """'constraints[0].where.phi'."""
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
+    return "".join(parts).removeprefix(".")
+
+
+def read(text: str, file: str) -> Source:
+    """The text as data; `InvalidRulebook` if it is not the plain YAML of one constraint file."""
+    refuse_large(len(text), file)
+    root = _compose(text, file)
+    if not isinstance(root, yaml.MappingNode):
+        raise Spot(file, _line(root)).error(
+            "expected keys such as environment:, actions: and constraints:, one per line, but this "
+            f"file holds a {'list' if isinstance(root, yaml.SequenceNode) else 'single value'}."
+        )
+    walk = _Walk(file)
+    data = walk.mapping(root, ())
+    return Source(file, text, data, walk.lines, walk.blocks)
+
+
+def refuse_large(size: int, file: str) -> None:
+    """A file of a megabyte is no constraint file."""
+    if size > MAX_BYTES:
+        raise Spot(file, 1).error(
+            f"the file has {size:,} characters; a constraint file has at most {MAX_BYTES:,}. "
+            "Describe many states with a grid: {from: -2, to: 2, count: 100}."
+        )
+
+
+def _compose(text: str, file: str) -> yaml.Node:
+    documents = list(islice(_documents(text, file), 2))
+    if not documents:
+        raise Spot(file, 1).error(
+            "the file is empty. It needs at least environment:, observations:, actions: and "
+            "constraints:."
+        )
+    if len(documents) > 1:
+        raise Spot(file, documents[1][0]).error(
+            "a second document begins here (---). Write one document per file."
+        )
+    return documents[0][1]
+
+
+def _documents(text: str, file: str) -> Iterator[tuple[int, yaml.Node]]:
+    """The line of each document, and its root."""
+    try:
+        loader = Loader(text)
+        while loader.check_node():
+            line = loader.start_of_next().line + 1
+            root = loader.get_node()
+            assert root is not None  # there is one: check_node said so
+            yield line, root
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise Spot(file, line).error(
+            f"the character {chr(error.character)!r} is not allowed in YAML. Remove it."
+        ) from None
+    except yaml.MarkedYAMLError as error:
+        raise _not_yaml(error, file) from None
+    except (ValueError, OverflowError):  # PyYAML, on escapes such as "\UFFFFFFFF"
+        raise Spot(file, loader.get_mark().line + 1).error(
+            "this is not YAML: an escape (\\U…) in a quoted text stands for no character."
+        ) from None
+
+
+def _not_yaml(error: yaml.MarkedYAMLError, file: str) -> InvalidRulebook:
+    mark = error.problem_mark or error.context_mark
+    problem = str(error.problem or error.context)
+    hint = next((hint for sign, hint in _HINTS.items() if sign in problem), "")
+    return Spot(file, mark.line + 1 if mark else 1).error(f"this is not YAML: {problem}.{hint}")
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+@final
+@dataclass
+class _Walk:
+    """From nodes to data. Aliases are written out, so a limit holds for what they grow to."""
+
+    file: str
+    lines: dict[Path, int] = field(default_factory=dict)
+    blocks: dict[Path, int] = field(default_factory=dict)
+    _open: list[int] = field(default_factory=list)
+    _visited: int = 0
+
+    def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+        self.lines.setdefault(path, _line(node))
+        result: dict[str, Any] = {}
+        for key, (key_node, value) in self._entries(node).items():
+            self.lines[*path, key] = _line(key_node)
+            result[key] = self._value(value, (*path, key))
+        return result
+
+    def _value(self, node: yaml.Node, path: Path) -> Any:
+        self._enter(node)
+        try:
+            if isinstance(node, yaml.MappingNode) and node.tag == MAP:
+                return self.mapping(node, path)
+            if isinstance(node, yaml.SequenceNode) and node.tag == SEQ:
+                return self._sequence(node, path)
+            if isinstance(node, yaml.ScalarNode) and node.tag in SCALARS:
+                return self._scalar(node, path)
+        finally:
+            self._open.pop()
+        raise self._spot(node).error(
+            f"the tag {str(node.tag).replace('tag:yaml.org,2002:', '!!')!r} is not allowed here. "
+            "A constraint file holds plain text, numbers, lists and mappings: remove the tag."
+        )
+
+    def _sequence(self, node: yaml.SequenceNode, path: Path) -> list[Any]:
+        result = []
+        for index, item in enumerate(node.value):
+            self.lines[*path, index] = _line(item)
+            result.append(self._value(item, (*path, index)))
+        return result
+
+    def _scalar(self, node: yaml.ScalarNode, path: Path) -> Any:
+        if node.style == "|":
+            self.blocks[path] = _line(node) + 1
+        try:
+            return construct_scalar(node)
+        except ValueError as error:
+            raise self._spot(node).error(f"the value does not fit its tag: {error}.") from None
+
+    def _entries(self, node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        """Keys with their nodes: a key of the mapping's own counts more than a merged one."""
+        own: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        merged: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        for key_node, value in node.value:
+            if key_node.tag == MERGE:
+                for base in self._bases(value):
+                    merged = self._merged(base) | merged
+                continue
+            key = self._key(key_node)
+            if key in own:
+                raise self._spot(key_node).error(
+                    f"the key {key!r} is already on line {_line(own[key][0])}. Remove one of them."
+                )
+            own[key] = (key_node, value)
+        return merged | own
+
+    def _merged(self, base: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        self._enter(base)
+        entries = self._entries(base)
+        self._open.pop()
+        self._visited += len(entries)
+        return entries
+
+    def _bases(self, value: yaml.Node) -> Iterator[yaml.MappingNode]:
+        bases = value.value if isinstance(value, yaml.SequenceNode) else [value]
+        for base in bases:
+            if not isinstance(base, yaml.MappingNode):
+                raise self._spot(base).error("`<<` merges mappings: write <<: *name of a mapping.")
+            yield base
+
+    def _key(self, node: yaml.Node) -> str:
+        key = self._value(node, ()) if isinstance(node, yaml.ScalarNode) else None
+        if not isinstance(key, str):
+            shown = f"{node.value!r} is" if isinstance(node, yaml.ScalarNode) else "this is"
+            raise self._spot(node).error(f"keys are names, but {shown} not. Put it in quotes.")
+        return key
+
+    def _enter(self, node: yaml.Node) -> None:
+        if id(node) in self._open:
+            raise self._spot(node).error("this refers to itself through an alias (*).")
+        if len(self._open) >= MAX_DEPTH:
+            raise self._spot(node).error("nested too deeply, by aliases (*) of aliases.")
+        self._open.append(id(node))
+        self._visited += 1
+        if self._visited > MAX_NODES:
+            raise self._spot(node).error(
+                f"this file has more than {MAX_NODES:,} values, aliases (*) written out."
+            )
+
+    def _spot(self, node: yaml.Node) -> Spot:
+        return Spot(self.file, _line(node))

@@ -1,0 +1,230 @@
+"""A run is a folder that survives: configuration, constraint file, metrics, checkpoints, pictures.
+
+Every file is written under a temporary name and renamed, or appended to line by line, so whatever
+kills the process, the folder holds a state from which `resume` continues bit for bit: the starts of
+an episode depend on the seed and its number alone, so episodes after the newest checkpoint are
+simply played again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any, final
+
+import handrail
+from handrail.errors import HandrailError, InvalidRun, StorageFailure
+from handrail.ledger import Ledger, beginning, read_records
+from handrail.policies import CategoricalPolicy
+from handrail.records import Record, Seconds
+from handrail.reinforce import Reinforce
+from handrail.rulebook import Rulebook, parse, with_settings
+from handrail.storage import FORMAT, check_format, load_state, save_state, to_json, write_atomically
+
+CONFIGURATION, CONSTRAINTS, CHECKPOINTS = "configuration.json", "constraints.yaml", "checkpoints"
+_KEPT = 2  # checkpoints: the newest, and one to fall back on
+Watch = Callable[[Record, Seconds], None]
+
+
+@final
+@dataclass(frozen=True)
+class Run:
+    """One training run of one seed, in a folder.
+
+    Attributes:
+        folder: where everything is.
+        rulebook: the constraint file, with the settings that this run was started with.
+    """
+
+    folder: Path
+    rulebook: Rulebook
+
+    @classmethod
+    def create(cls, folder: str | Path, rulebook: Rulebook) -> Run:
+        """Start a run in a new folder; nothing is ever overwritten."""
+        path = Path(folder)
+        if path.exists() and any(path.iterdir()):
+            raise InvalidRun(
+                f"{path} is not empty. Continue it with `handrail resume {path}`, or choose "
+                "another folder with --out."
+            )
+        text = rulebook.text.encode()
+        configuration = {
+            "format": FORMAT,
+            "version": handrail.__version__,
+            "name": rulebook.name,
+            "constraints": hashlib.sha256(text).hexdigest(),
+            "settings": rulebook.settings.model_dump(),
+        }
+        sealed = {**configuration, "sha256": _seal(configuration)}
+        with _storing(path):
+            (path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+            write_atomically(path / CONSTRAINTS, text)
+            # The configuration comes last: a folder that has one is a run.
+            write_atomically(path / CONFIGURATION, to_json(sealed).encode())
+        return cls(path, rulebook)
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Run:
+        """A run that was started before, its files checked."""
+        path = Path(folder)
+        configuration = _read_configuration(path)
+        check_format(configuration, path / CONFIGURATION)
+        try:
+            text = (path / CONSTRAINTS).read_bytes()
+        except OSError as error:
+            raise InvalidRun(f"{path / CONSTRAINTS} cannot be read: {error.strerror}.") from error
+        if hashlib.sha256(text).hexdigest() != configuration["constraints"]:
+            raise InvalidRun(
+                f"{path / CONSTRAINTS} was altered after the run was started. A run keeps its "
+                "constraints: start a new one with the altered file."
+            )
+        rulebook = parse(text.decode(), configuration["name"])
+        return cls(path, with_settings(rulebook, **configuration["settings"]))
+
+    @property
+    def seed(self) -> int:
+        """Of everything in this run."""
+        return self.rulebook.settings.seed
+
+    def records(self) -> list[Record]:
+        """What was recorded so far."""
+        return read_records(self.folder)
+
+    def agent(self) -> Reinforce:
+        """The learner as it was at the newest checkpoint; a fresh one if there is none."""
+        return self._restored()[0]
+
+    def learn(
+        self,
+        watch: Watch | None = None,
+        stop: Callable[[], bool] = lambda: False,
+        checkpoint_seconds: float = 5.0,
+    ) -> Reinforce:
+        """Learn from the newest checkpoint to the last episode of the settings.
+
+        Args:
+            watch: called after every episode.
+            stop: asked after every update; True ends the learning early, to be resumed.
+            checkpoint_seconds: how much work a kill may cost; it is done again on resume.
+        """
+        with _storing(self.folder):
+            agent, position = self._restored()
+            ledger = Ledger(self.folder, position)
+        saved_at = monotonic()
+
+        def after_episode(_: Reinforce, record: Record, seconds: Seconds) -> bool:
+            nonlocal saved_at
+            with _storing(self.folder):
+                ledger.write(record, seconds)
+                # No checkpoint between two episodes of the same update.
+                whole = ledger.lines == agent.episodes
+                if whole and monotonic() - saved_at >= checkpoint_seconds:
+                    self._save(agent, ledger)
+                    saved_at = monotonic()
+            if watch is not None:
+                watch(record, seconds)
+            return not (whole and stop())
+
+        left = self.rulebook.settings.episodes - agent.episodes
+        try:
+            if left > 0:
+                agent.learn(left, progress_bar=False, callbacks=[after_episode])
+            self._save(agent, ledger)
+        except StorageFailure:
+            raise
+        except HandrailError:
+            self._save(agent, ledger)  # what went wrong comes after what was learned
+            raise
+        finally:
+            ledger.close()
+        return agent
+
+    def checkpoints(self) -> list[Path]:
+        """Oldest first."""
+        return sorted((self.folder / CHECKPOINTS).glob("episode-*.safetensors"))
+
+    def _restored(self) -> tuple[Reinforce, dict[str, Any]]:
+        """The learner and the ledger's position at the newest checkpoint."""
+        agent = make_agent(self.rulebook)
+        checkpoints = self.checkpoints()
+        if not checkpoints:
+            return agent, beginning()
+        try:
+            tensors, state = load_state(checkpoints[-1])
+            check_format(state, checkpoints[-1])
+            agent.restore(tensors, state)
+        except InvalidRun as error:
+            remedy = "There is no older one: start the run again."
+            if len(checkpoints) > 1:
+                remedy = f"Delete it to continue from {checkpoints[-2].name}."
+            raise InvalidRun(f"{error} {remedy}") from error
+        return agent, state["ledger"]
+
+    def _save(self, agent: Reinforce, ledger: Ledger) -> None:
+        tensors, state = agent.snapshot()
+        path = self.folder / CHECKPOINTS / f"episode-{agent.episodes:08d}.safetensors"
+        with _storing(self.folder):
+            save_state(path, tensors, {**state, "ledger": ledger.position()})
+            for old in self.checkpoints()[:-_KEPT]:
+                old.unlink()
+
+
+def make_agent(rulebook: Rulebook) -> Reinforce:
+    """A fresh learner as a constraint file describes it."""
+    settings = rulebook.settings
+    env = rulebook.make_environment()
+    policy = CategoricalPolicy.mlp(
+        env,
+        hidden=settings.network.hidden,
+        activation=settings.network.activation,
+        seed=settings.seed,
+        scale=rulebook.scale(),
+    )
+    return Reinforce.with_settings(env, policy, rulebook.constraints, settings.learner)
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run."""
+    return (folder / CONFIGURATION).is_file()
+
+
+@contextmanager
+def _storing(folder: Path) -> Iterator[None]:
+    """What the disk refuses, in words: the newest checkpoint is untouched by it."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailure(
+            f"Writing to {folder} failed: {error.strerror or error}. Everything up to the newest "
+            f"checkpoint is safe. Make room (or the folder writable), then run `handrail "
+            f"resume {folder}`."
+        ) from error
+
+
+def _read_configuration(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIGURATION
+    try:
+        content = path.read_bytes()
+    except OSError:
+        raise InvalidRun(
+            f"{folder} is not a run: it has no {CONFIGURATION}. `handrail train` makes runs."
+        ) from None
+    try:
+        configuration: dict[str, Any] = json.loads(content)
+        seal = configuration.pop("sha256")
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise InvalidRun(f"{path} is damaged: {error}.") from error
+    sealed = {**configuration, "sha256": seal}
+    if seal != _seal(configuration) or to_json(sealed).encode() != content:
+        raise InvalidRun(f"{path} was altered after it was written: its SHA-256 does not match.")
+    return configuration
+
+
+def _seal(configuration: dict[str, Any]) -> str:
+    return hashlib.sha256(to_json(configuration).encode()).hexdigest()

@@ -1,0 +1,663 @@
+"""Constraint files: what they mean, what they refuse (tests/bad_rulebooks), and that they are data.
+
+Every file of the corpus begins with `# expect:` comments, texts that must be in the message. A
+comment `# <- here` marks a line that the message must name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import pickle
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import jsonschema
+import numpy as np
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import handrail as hr
+from handrail.arrays import Array
+from handrail.constraints import AtLeast, AtMost, Between, Equal
+from handrail.errors import InvalidRulebook
+from handrail.experiments import cartpole
+from handrail.rows import concatenate
+from handrail.rulebook import (
+    EnvironmentSpec,
+    Picture,
+    Rulebook,
+    bundled,
+    load,
+    parse,
+    schema,
+    with_settings,
+)
+from handrail.rulebook.__main__ import main as print_schema
+from handrail.rulebook.source import MAX_BYTES, read
+from handrail.settings import RunSettings
+
+ROOT = Path(__file__).parent.parent
+BAD = sorted((Path(__file__).parent / "bad_rulebooks").glob("*.yaml"))
+PAGE = ROOT / "docs" / "constraint-files.md"
+HEAD = """
+environment: CartPole-v1
+observations: [x, x_dot, phi, phi_dot]
+actions: [left, right]
+"""
+ONE = "constraints: [{name: a, where: {x: 0, x_dot: 0, phi: 0, phi_dot: 0}, require: left >= 0.5}]"
+
+
+def book(constraints: str, head: str = HEAD) -> Rulebook:
+    return parse(head + constraints, "test.yaml")
+
+
+def rule(where: str, require: str = "right >= 0.95") -> Rulebook:
+    return book(f"constraints:\n  - name: a\n    require: {require}\n{where}")
+
+
+def states(where: str) -> Array:
+    (constraint,) = rule(where).constraints
+    return constraint.states
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("file", BAD, ids=lambda file: file.stem)
+def test_a_bad_file_is_refused_with_its_line(file: Path) -> None:
+    lines = file.read_text().split("\n")
+    prefix = "# expect: "
+    expected = [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
+    marked = [n for n, line in enumerate(lines, start=1) if line.endswith("# <- here")]
+    assert expected
+    assert marked or re.search(r"line \d", " ".join(expected))
+    with pytest.raises(InvalidRulebook) as caught:
+        load(file)
+    message = str(caught.value)
+    for line in message.split("\n"):
+        assert re.match(rf"{re.escape(file.name)}, line \d+(, [\w.\[\]]+)?: \S", line)
+        assert line.count(file.name) == 1
+    for text in (*expected, *(f"{file.name}, line {n}" for n in marked)):
+        assert text in message
+
+
+def test_the_corpus_is_large() -> None:
+    assert len(BAD) >= 150
+
+
+def test_errors_come_in_the_order_of_the_file() -> None:
+    text = HEAD + "pass_mark: high\nsettings: {seed: -1}\ndescription: 3\n" + ONE
+    with pytest.raises(InvalidRulebook) as caught:
+        parse(text, "test.yaml")
+    lines = [int(number) for number in re.findall(r"line (\d+)", str(caught.value))]
+    assert lines == [5, 6, 7]
+    assert caught.value.line == 5
+    picture = "picture: {across: q, up: x, across_range: [0, 1], up_range: [0, 1], action: left}\n"
+    with pytest.raises(InvalidRulebook, match="line 5: unknown observation 'q'") as caught:
+        parse(HEAD + picture + ONE.replace("left >=", "lefd >="), "test.yaml")
+    assert "line 6: unknown action 'lefd'" in str(caught.value)
+
+
+def test_large_and_unreadable_files(tmp_path: Path) -> None:
+    large = tmp_path / "large.yaml"
+    large.write_text("#" * (MAX_BYTES + 1))
+    with pytest.raises(InvalidRulebook, match=r"^large.yaml, line 1: the file has 1,000,001 char"):
+        load(large)
+    with pytest.raises(InvalidRulebook, match="at most 1,000,000"):
+        parse("#" * (MAX_BYTES + 1), "large")
+    latin = tmp_path / "latin.yaml"
+    latin.write_bytes(b"# fine\n# na\xefve\n")
+    with pytest.raises(InvalidRulebook, match=r"^latin.yaml, line 2: the byte 0xef is not UTF-8"):
+        load(latin)
+    with pytest.raises(InvalidRulebook, match="is a directory, not a file"):
+        load(tmp_path)
+    with pytest.raises(InvalidRulebook, match=r"Cannot read 'aaa.*: File name too long"):
+        load("a" * 1000)
+
+
+def test_an_unknown_name_lists_the_bundled_ones() -> None:
+    with pytest.raises(InvalidRulebook) as caught:
+        load("cart_pole")
+    assert "'cart_pole' does not exist." in str(caught.value)
+    assert "cartpole, cartpole_equality, " in str(caught.value)
+    assert "Did you mean 'cartpole'?" in str(caught.value)
+
+
+# Only data
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "!!python/object/apply:os.system ['touch {}']",
+        "!!python/object/new:os.system ['touch {}']",
+        "!!python/object/apply:subprocess.check_output [[touch, '{}']]",
+        "!!python/object/apply:eval [\"open('{}', 'w')\"]",
+        "!!python/module:os",
+        "!<tag:yaml.org,2002:python/object/apply:os.system> ['touch {}']",
+    ],
+)
+@pytest.mark.parametrize("key", ["environment", "definitions", "settings", "? "])
+def test_no_file_executes_anything(attack: str, key: str, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    with pytest.raises(InvalidRulebook, match=r"is not allowed here|keys are names"):
+        parse(f"{key}: {attack.format(trace)}".replace("? :", "?"), "attack.yaml")
+    assert not trace.exists()
+
+
+BUNDLED_TEXTS = [load(name).text for name in ("cartpole", "lunar_lander")]
+PIECES = st.sampled_from(
+    [*"{[]}?|>~%\t\n'\x00", "*a", "&a ", "<<: ", ": ", "- "]
+) | st.sampled_from(["---\n", "!!int ", "require", ".nan", "1e999", "9" * 400, '"\\UFFFFFFFF"'])
+
+
+def refusal(text: str) -> str:
+    try:
+        parse(text, "any.yaml")
+    except InvalidRulebook as error:
+        return str(error)
+    return ""
+
+
+def parses_or_is_refused(text: str) -> None:
+    message = refusal(text)
+    assert not message or message.startswith("any.yaml, line ")
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@given(st.text() | st.lists(PIECES | st.text("{}[]:,-?&*!|>'\"%@`#\n \tab01<~\\")).map("".join))
+def test_any_text_is_refused_politely(text: str) -> None:
+    parses_or_is_refused(text)
+
+
+@settings(
+    max_examples=200,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+@given(
+    st.sampled_from(BUNDLED_TEXTS),
+    st.floats(0.0, 1.0),
+    st.integers(0, 12),
+    PIECES | st.text(max_size=6),
+)
+def test_a_damaged_file_is_refused_politely(text: str, place: float, cut: int, piece: str) -> None:
+    at = int(place * len(text))
+    parses_or_is_refused(text[:at] + piece + text[at + cut :])
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@given(st.text("leftrigh0123456789.e+-*<>=%() ≤≥") | st.text())
+def test_any_requirement_is_refused_politely(require: str) -> None:
+    where = "where: {x: 0, x_dot: 0, phi: 0, phi_dot: 0}"
+    parses_or_is_refused(
+        f"{HEAD}constraints: [{{name: a, {where}, require: {json.dumps(require)}}}]"
+    )
+
+
+# Plain values
+
+
+def test_plain_values_are_those_of_yaml_1_2() -> None:
+    text = """
+    floats: [1e-4, 1E5, -2e3, .5, 1., +3.25, .inf]
+    ints: [1, -2, +3, 010, 99999999999999999999]
+    booleans: [true, False]
+    texts: [on, off, yes, no, 2024-01-01, 1_000, 0x10, 1:30, "1", <<, e5, "true"]
+    nothing: [~, null, ]
+    tagged: [!!float 3, !!str 3, !!int "3", !!bool "true", ! 3]
+    """
+    data = read(text, "t").data
+    assert data["floats"] == [1e-4, 1e5, -2e3, 0.5, 1.0, 3.25, np.inf]
+    assert all(isinstance(value, float) for value in data["floats"])
+    assert data["ints"] == [1, -2, 3, 10, 1e20]
+    assert data["booleans"] == [True, False]
+    assert data["texts"][:8] == ["on", "off", "yes", "no", "2024-01-01", "1_000", "0x10", "1:30"]
+    assert data["texts"][8:] == ["1", "<<", "e5", "true"]
+    assert data["nothing"] == [None, None]
+    assert data["tagged"] == [3.0, "3", 3, True, 3]
+    # PyYAML's own tables are left alone.
+    assert yaml.safe_load("[on, 1e-4]") == [True, "1e-4"]
+
+
+def test_lines_of_keys_items_and_blocks() -> None:
+    source = read("a: 1\nb:\n  - x\n  - {c: 2,\n     d: 3}\ntext: |\n  one\n  two\nq: 'r'\n", "f")
+    assert source.lines == {
+        (): 1, ("a",): 1, ("b",): 2, ("b", 0): 3, ("b", 1): 4, ("b", 1, "c"): 4, ("b", 1, "d"): 5,
+        ("text",): 6, ("q",): 9,
+    }  # fmt: skip
+    assert source.spot_in_block(("text",), 1).line == 8
+    assert source.spot_in_block(("q",), 1).line == 9
+    assert source.spot(("b", 1, "missing", 0)).line == 4
+
+
+def test_merge_keys() -> None:
+    text = """
+    one: &one {a: 1, b: 1}
+    two: &two {b: 2, c: 2}
+    both: {<<: [*one, *two], d: 4}
+    own: {b: 5, <<: *one}
+    chain: {<<: {<<: *two, c: 3}}
+    """
+    data = read(text, "f").data
+    assert data["both"] == {"a": 1, "b": 1, "c": 2, "d": 4}
+    assert data["own"] == {"a": 1, "b": 5}
+    assert data["chain"] == {"b": 2, "c": 3}
+
+
+# Requirements
+
+
+PLACE = "    where: {x: 0, x_dot: 0, phi: 0, phi_dot: 0}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "weights", "lower", "upper"),
+    [
+        ("right >= 0.95", AtLeast, [0, 1], 0.95, np.inf),
+        ("0.95 <= right", AtLeast, [0, 1], 0.95, np.inf),
+        ("right ≥ .95", AtLeast, [0, 1], 0.95, np.inf),
+        ("left<=5e-2", AtMost, [1, 0], -np.inf, 0.05),
+        ("left ≤ 0.05", AtMost, [1, 0], -np.inf, 0.05),
+        ("left == 0.5", Equal, [1, 0], 0.5, 0.5),
+        ("0.5 == left", Equal, [1, 0], 0.5, 0.5),
+        ("0.2 <= left <= 0.4", Between, [1, 0], 0.2, 0.4),
+        ("0.4 >= left >= 0.2", Between, [1, 0], 0.2, 0.4),
+        ("0.25 <= left + 0.125 <= 0.5", Between, [1, 0], 0.125, 0.375),
+        ("0.3 <= left <= 0.3", Equal, [1, 0], 0.3, 0.3),
+        ("0.5*left + right <= 0.8", AtMost, [0.5, 1], -np.inf, 0.8),
+        ("left >= right", AtLeast, [1, -1], 0.0, np.inf),
+        ("left - 2*right >= -0.5", AtLeast, [1, -2], -0.5, np.inf),
+        ("left + 0.25 <= right + 0.5", AtMost, [1, -1], -np.inf, 0.25),
+        ("left + left >= 0.5", AtLeast, [2, 0], 0.5, np.inf),
+        ("'-left <= -0.5'", AtMost, [-1, 0], -np.inf, -0.5),
+    ],
+)
+def test_requirements(
+    text: str, kind: type[hr.Constraint], weights: list[float], lower: float, upper: float
+) -> None:
+    (constraint,) = rule(PLACE, require=text).constraints
+    assert type(constraint) is kind
+    rows = constraint.rows(2)
+    np.testing.assert_array_equal(rows.weights, [weights])
+    assert (rows.lower.item(), rows.upper.item()) == (lower, upper)
+    assert not np.signbit(rows.lower.item()) or lower < 0
+
+
+def test_several_requirements_have_names_of_their_own() -> None:
+    rules = rule(PLACE + "    priority: 3\n", require="[right >=   0.6, right <= 0.9]")
+    assert [constraint.name for constraint in rules.constraints] == [
+        "a: right >= 0.6",
+        "a: right <= 0.9",
+    ]
+    assert [constraint.priority for constraint in rules.constraints] == [3.0, 3.0]
+    assert rules.sentences[0] == "a: right >= 0.6 at 1 state (x 0, x_dot 0, phi 0, phi_dot 0)"
+
+
+# Places
+
+
+def test_where_is_every_combination_in_the_order_of_the_observations() -> None:
+    found = states(
+        "    where: {phi_dot: [7, 8], phi: 5, x_dot: {from: -1, to: 1, count: 3}, x: [2, 1]}"
+    )
+    expected = [[x, v, 5, w] for x in (2, 1) for v in (-1, 0, 1) for w in (7, 8)]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_grid_is_evenly_spaced() -> None:
+    found = states("    where: {x: {from: -2, to: 2, count: 9}, x_dot: 0, phi: 0, phi_dot: 0}")
+    np.testing.assert_array_equal(found[:, 0], [-2 + 0.5 * k for k in range(9)])
+
+
+def test_a_list_of_mappings_is_their_union() -> None:
+    found = states(
+        "    where:\n"
+        "      - {x: [0, 1], x_dot: 0, phi: 0, phi_dot: 0}\n"
+        "      - {x: 5, x_dot: 6, phi: 7, phi_dot: 8}\n"
+    )
+    np.testing.assert_array_equal(found, [[0, 0, 0, 0], [1, 0, 0, 0], [5, 6, 7, 8]])
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "phi x\n0.25 -1\n.5 2e0",
+        "phi, x\n0.25, -1,\n0.5, 2",
+        "| phi  | x  |\n|------|:--:|\n| 0.25 | -1 |\n| 0.5  | 2  |",
+        "# a comment\n\nphi\tx  # another\n\n0.25 -1  # and one\n# last\n0.5 +2\n",
+    ],
+)
+def test_tables_combine_with_where(table: str) -> None:
+    block = "\n".join(f"      {line}" for line in table.split("\n"))
+    found = states(f"    where: {{phi_dot: [3, 4], x_dot: 9}}\n    table: |\n{block}\n")
+    expected = [[-1, 9, 0.25, 3], [-1, 9, 0.25, 4], [2, 9, 0.5, 3], [2, 9, 0.5, 4]]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_rows_with_the_same_requirement_are_one_constraint() -> None:
+    rules = book(
+        "constraints:\n"
+        "  - name: lean\n"
+        "    where: {x: 0, x_dot: 0}\n"
+        "    table: |\n"
+        "      | phi | phi_dot | require |\n"
+        "      | 0.2 | 0 | right >= 0.9 |\n"
+        "      | -0.2 | 0 | left >= 0.9 |\n"
+        "      | 0.2 | 0 | left <= 0.1 |\n"
+        "      | 0.3 | 0 | 0.9 <= right |\n"
+    )
+    right, left, at_most = rules.constraints
+    assert right.name == "lean: right >= 0.9"
+    np.testing.assert_array_equal(right.states, [[0, 0, 0.2, 0], [0, 0, 0.3, 0]])
+    np.testing.assert_array_equal(left.states, [[0, 0, -0.2, 0]])
+    assert isinstance(at_most, AtMost)
+
+
+def test_many_observations_and_states() -> None:
+    names = [f"o{k}" for k in range(100)]
+    where = ", ".join(f"{name}: {k}" for k, name in enumerate(names[:-1]))
+    rules = parse(
+        f"environment: E\nobservations: [{', '.join(names)}]\nactions: [on, off]\n"
+        f"constraints:\n  - name: a\n    where: {{{where}, o99: {{from: 0, to: 1, count: 101}}}}\n"
+        "    require: on >= 0.5\n",
+        "wide.yaml",
+    )
+    expected = np.tile(np.arange(100.0), (101, 1))
+    expected[:, 99] = np.linspace(0, 1, 101)
+    np.testing.assert_array_equal(rules.constraints[0].states, expected)
+
+
+# The rulebook
+
+
+def test_everything_a_file_says() -> None:
+    text = (
+        "description: All of it\n"
+        "environment: {id: CartPole-v1, max_episode_steps: 7, options: {sutton_barto_reward: true}}"
+        "\nobservations: [x, x_dot, phi, phi_dot]\nactions: [left, right]\n"
+        "definitions: {anything: [goes]}\n"
+        "settings: {episodes: 3, step_size: 1e-3, network: {hidden: [8], scale: {phi: 0.5}}}\n"
+        "pass_mark: 5\n"
+        "picture: {across: phi, up: x, across_range: [-1, 1], up_range: [0, 2], at: {x_dot: 3}, "
+        "action: right}\n" + ONE
+    )
+    rules = parse(text, "all.yaml")
+    assert (rules.name, rules.text, rules.description) == ("all", text, "All of it")
+    assert rules.environment == EnvironmentSpec("CartPole-v1", 7, {"sutton_barto_reward": True})
+    assert rules.observations == ("x", "x_dot", "phi", "phi_dot")
+    assert rules.actions == ("left", "right")
+    assert rules.settings == RunSettings.model_validate(
+        {"episodes": 3, "step_size": 1e-3, "network": {"hidden": [8], "scale": {"phi": 0.5}}}
+    )
+    assert rules.scale() == (1.0, 1.0, 0.5, 1.0)
+    assert rules.pass_mark == 5.0
+    assert rules.picture == Picture(2, 0, (-1.0, 1.0), (0.0, 2.0), (0.0, 3.0, 0.0, 0.0), 1)
+    env = rules.make_environment()
+    assert env.spec is not None
+    assert env.spec.max_episode_steps == 7
+    env.close()
+    assert pickle.loads(pickle.dumps(rules)).sentences == rules.sentences
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        rules.name = "other"  # type: ignore[misc]
+
+
+def test_settings_from_the_command_line() -> None:
+    rules = parse(HEAD + "settings: {episodes: 3, network: {hidden: [8]}}\n" + ONE, "few.yaml")
+    changed = with_settings(rules, seed=4, network={"activation": "tanh"})
+    assert changed.settings.model_dump(exclude_unset=True) == {
+        "episodes": 3,
+        "seed": 4,
+        "network": {"hidden": [8], "activation": "tanh"},
+    }
+    assert rules.settings.seed == 0
+    assert changed.constraints is rules.constraints
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"step_size": -1.0}, "few, settings.step_size: expected greater than 0, but got -1.0."),
+        ({"sed": 1}, "few, settings.sed: unknown key 'sed' in settings. Known here: step_size, "),
+        ({"network": 3}, "few, settings.network: expected a mapping of keys and values"),
+        ({"network": {"hiden": [3]}}, "Known here: hidden, activation, scale."),
+        ({"network": {"scale": {"y": 1.0}}}, "settings.network.scale: unknown observation 'y'."),
+    ]
+    for overrides, message in wrong:
+        with pytest.raises(InvalidRulebook, match=re.escape(message)):
+            with_settings(rules, **overrides)
+
+
+FOUR = "observations: [x, x_dot, phi, phi_dot]\n"
+ENVIRONMENTS = [
+    ("CartPol-v1", "", "line 1, environment: Gymnasium knows no environment 'CartPol-v1'. Close"),
+    ("CartPole-v99", "", "line 1, environment: Gymnasium knows no environment 'CartPole-v99'."),
+    ("Qzqzqz-v0", "", "no environment 'Qzqzqz-v0'. If a module"),
+    ("Pendulum-v1", "", "line 2, observations: this file names 4, but Pendulum-v1 observes 3"),
+    ("Acrobot-v1", "", "line 2, observations: this file names 4, but Acrobot-v1 observes 6"),
+    ("{id: CartPole-v1, options: {colour: red}}", "", "line 1, environment: Gymnasium cannot make"),
+    ("CartPole-v1", "left, right, up", "line 3, actions: this file names 3, but CartPole-v1 has 2"),
+    (
+        "Handrail/Test0-v0",
+        "",
+        "acts in Box(0.0, 1.0, (1,), float32), but constraints need Discrete",
+    ),
+    ("Handrail/Test3-v0", "", "line 1, environment: Handrail/Test3-v0 observes Discrete(5), but"),
+    ("Handrail/Test1-v0", "", "the actions of Handrail/Test1-v0 are numbered from 3, not from 0."),
+]
+
+
+class Odd(gym.Env[Any, Any]):
+    """Spaces to order."""
+
+    def __init__(self, **options: Any) -> None:
+        self.observation_space = options["observations"]
+        self.action_space = options["actions"]
+        self.render_mode = options["render_mode"]
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return np.full((2, 2), 0.5, dtype=np.float32), {}
+
+
+@pytest.fixture
+def odd_environments() -> Iterator[None]:
+    square, two = gym.spaces.Box(0.0, 1.0, (2, 2)), gym.spaces.Discrete(2)
+    spaces: list[tuple[gym.Space[Any], gym.Space[Any]]] = [
+        (square, gym.spaces.Box(0.0, 1.0, (1,))),
+        (square, gym.spaces.Discrete(2, start=3)),
+        (square, two),
+        (gym.spaces.Discrete(5), two),
+    ]
+    for number, (observations, actions) in enumerate(spaces):
+        options = {"observations": observations, "actions": actions}
+        gym.register(f"Handrail/Test{number}-v0", Odd, kwargs=options)
+    yield
+    for number in range(len(spaces)):
+        gym.registry.pop(f"Handrail/Test{number}-v0")
+
+
+@pytest.mark.usefixtures("odd_environments")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(("environment", "actions", "message"), ENVIRONMENTS)
+def test_environments_that_do_not_fit(environment: str, actions: str, message: str) -> None:
+    text = f"environment: {environment}\n{FOUR}actions: [{actions or 'left, right'}]\n{ONE}"
+    rules = parse(text, "env.yaml")
+    with pytest.raises(InvalidRulebook, match=re.escape(message)) as caught:
+        rules.make_environment()
+    assert str(caught.value).startswith("env.yaml, line ")
+
+
+@pytest.mark.usefixtures("odd_environments")
+def test_observations_are_flat() -> None:
+    rules = parse(f"environment: Handrail/Test2-v0\n{FOUR}actions: [left, right]\n{ONE}", "e.yaml")
+    env = rules.make_environment()
+    assert env.observation_space.shape == (4,)
+    assert env.reset()[0].shape == (4,)
+    env.close()
+
+
+# Bundled files
+
+
+# Box2D's own, when Lunar Lander imports it.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", bundled())
+def test_bundled_files_load_and_fit_their_environments(name: str) -> None:
+    rules = load(name)
+    assert rules.name == name
+    assert rules.description
+    assert load(f"{name}.yaml").sentences == rules.sentences
+    assert parse(rules.text, rules.name).sentences == rules.sentences
+    rules.make_environment().close()
+    concatenate([constraint.rows(len(rules.actions)) for constraint in rules.constraints])
+
+
+def test_a_file_in_the_way_of_a_bundled_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cartpole").mkdir()
+    assert load("cartpole").pass_mark == 195.0
+    (tmp_path / "cartpole.yaml").write_text(HEAD + ONE)
+    assert load(Path("cartpole.yaml")).pass_mark is None
+
+
+@pytest.mark.parametrize(("name", "kind"), [("cartpole", AtLeast), ("cartpole_equality", Equal)])
+def test_cartpole_is_the_papers(name: str, kind: type[hr.Constraint]) -> None:
+    rules = load(name)
+    assert all(type(constraint) is kind for constraint in rules.constraints)
+    found = concatenate([constraint.rows(2) for constraint in rules.constraints])
+    expected = concatenate([constraint.rows(2) for constraint in cartpole.constraints()])
+    np.testing.assert_array_equal(found.states, expected.states)
+    np.testing.assert_array_equal(found.weights, expected.weights)
+    np.testing.assert_array_equal(found.lower, expected.lower)
+    assert found.labels == expected.labels
+    np.testing.assert_array_equal(found.upper, found.lower if kind is Equal else expected.upper)
+    assert rules.environment.max_episode_steps == 200
+    assert rules.observations == cartpole.OBSERVATIONS
+    assert rules.sentences[0].startswith(
+        f"push right: right {'==' if kind is Equal else '>='} 0.95"
+    )
+    assert rules.sentences[0].endswith("(x from -2 to 2, x_dot 0, phi 0.25, phi_dot 0.05)")
+
+
+# x, y, the printed velocity, phi, l, action: the paper's appendix C, third table, as printed.
+LANDER = [
+    (0, 0, 0, 0, 1, 0),
+    (0, 0.9, -1, 0, 0, 2),
+    (0, 0.5, -0.75, 0, 0, 2),
+    (0, 0.2, -0.5, 0, 0, 2),
+    (0, 0.1, -0.5, 0, 0, 2),
+    (0, 1, 0, -0.25, 0, 1),
+    (0, 1, 0, 0.25, 0, 3),
+    (0, 0.5, 0, -0.25, 0, 1),
+    (0, 0.5, 0, 0.25, 0, 3),
+    (0.3, 1.3, 0.1, 0, 0, 1),
+    (-0.3, 1.3, -0.1, 0, 0, 3),
+]
+
+
+@pytest.mark.parametrize("name", ["lunar_lander", "lunar_lander_literal"])
+def test_lunar_lander_is_the_papers(name: str) -> None:
+    rules = load(name)
+    found = {
+        (*state.tolist(), int(np.flatnonzero(weights).item()))
+        for constraint in rules.constraints
+        for state, weights in zip(constraint.states, constraint.rows(4).weights, strict=True)
+    }
+    expected = set()
+    for index, (x, y, velocity, phi, leg, action) in enumerate(LANDER):
+        horizontal = index >= 9 and name == "lunar_lander"
+        x_dot, y_dot = (velocity, 0) if horizontal else (0, velocity)
+        expected.add((x, y, x_dot, y_dot, phi, 0, leg, leg, action))
+    assert found == expected
+    assert sum(len(constraint.states) for constraint in rules.constraints) == 11
+    assert {getattr(constraint, "bound", None) for constraint in rules.constraints} == {0.95}
+    assert rules.pass_mark == 200.0
+
+
+# Schema and docs
+
+
+VALIDATOR = jsonschema.Draft202012Validator(schema())
+
+
+@pytest.mark.parametrize("name", bundled())
+def test_bundled_files_fit_the_schema(name: str) -> None:
+    VALIDATOR.validate(load(name).source.data)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"environment": 3},
+        {"environment": {"max_episode_steps": 5}},
+        {"observations": "x"},
+        {"observations": ["pole angle"]},
+        {"actions": ["left"]},
+        {"constraints": []},
+        {"constraints": [{"name": "a", "require": "left >= 0.5"}]},
+        {"constraints": [{"name": "a", "where": {"x": "zero"}}]},
+        {"constraints": [{"name": "a", "where": {"x": {"from": 0, "to": 1}}}]},
+        {"constraints": [{"name": "a", "where": {"x": 0}, "require": 3}]},
+        {"settings": {"step_size": 0}},
+        {"settings": {"network": {"activation": "rellu"}}},
+        {"pass_mark": "high"},
+        {"pasmark": 3},
+    ],
+)
+def test_wrong_types_do_not_fit_the_schema(change: dict[str, Any]) -> None:
+    assert not VALIDATOR.is_valid(load("cartpole").source.data | change)
+
+
+def test_the_schema_is_sound_described_and_published(capsys: pytest.CaptureFixture[str]) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema())
+    models = [schema(), *schema()["$defs"].values()]
+    assert all(field["description"] for model in models for field in model["properties"].values())
+    print_schema()
+    published = (ROOT / "docs" / "constraints.schema.json").read_text()
+    assert capsys.readouterr().out == published, (
+        "run: python -m handrail.rulebook > docs/constraints.schema.json"
+    )
+
+
+def test_yaml_in_the_docs_is_correct() -> None:
+    blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    complete = [block for block in blocks if "environment:" in block]
+    assert len(complete) >= 2
+    for block in complete:
+        rules = parse(block, "docs.yaml")
+        VALIDATOR.validate(rules.source.data)
+        rules.make_environment().close()
+    for block in blocks:
+        assert read(block, "docs.yaml").data
+
+
+def test_the_docs_list_every_setting_with_its_default() -> None:
+    rows = dict(re.findall(r"^\| `([\w.]+)` \| `(.*?)` \|", PAGE.read_text(), re.MULTILINE))
+    fields = {**RunSettings.model_fields}
+    network = fields.pop("network").default
+    defaults = {name: field.default for name, field in fields.items()}
+    defaults |= {f"network.{name}": value for name, value in network.model_dump().items()}
+    assert {name: yaml.load(text, yaml.BaseLoader) for name, text in rows.items()} == {
+        name: yaml.load(json.dumps(value), yaml.BaseLoader) for name, value in defaults.items()
+    }
+
+
+def test_the_docs_quote_a_real_error_and_run(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = importlib.util.spec_from_file_location("check", ROOT / "docs" / "check.py")
+    assert spec is not None
+    assert spec.loader is not None
+    check = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(check)
+    assert check.run_examples(PAGE) >= 2
+    assert check.broken_links(PAGE) == []
+    quoted = re.search(r"^```\n(push\.yaml, line .*?)^```", PAGE.read_text(), re.M | re.S)
+    assert quoted is not None
+    assert quoted[1] in capsys.readouterr().out
