@@ -17,6 +17,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, final
 
+import gymnasium as gym
+
 import handrail
 from handrail.errors import HandrailError, InvalidRun, StorageFailure
 from handrail.ledger import Ledger, beginning, read_records
@@ -177,16 +179,21 @@ class Run:
 
 def make_agent(rulebook: Rulebook) -> Reinforce:
     """A fresh learner as a constraint file describes it."""
-    settings = rulebook.settings
     env = rulebook.make_environment()
-    policy = CategoricalPolicy.mlp(
+    policy = make_policy(rulebook, env)
+    return Reinforce.with_settings(env, policy, rulebook.constraints, rulebook.settings.learner)
+
+
+def make_policy(rulebook: Rulebook, env: gym.Env[Any, Any]) -> CategoricalPolicy:
+    """A fresh network as a constraint file describes it."""
+    network = rulebook.settings.network
+    return CategoricalPolicy.mlp(
         env,
-        hidden=settings.network.hidden,
-        activation=settings.network.activation,
-        seed=settings.seed,
+        hidden=network.hidden,
+        activation=network.activation,
+        seed=rulebook.settings.seed,
         scale=rulebook.scale(),
     )
-    return Reinforce.with_settings(env, policy, rulebook.constraints, settings.learner)
 
 
 def is_run(folder: Path) -> bool:

@@ -1,0 +1,5 @@
+"""`python -m handrail.cli`."""
+
+from handrail.cli import main
+
+main()

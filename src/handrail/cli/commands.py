@@ -1,0 +1,250 @@
+"""Every command: parse, call, print."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import handrail
+from handrail.cli.films import film, watch
+from handrail.cli.groups import free_folder, open_runs, seed_folder
+from handrail.cli.options import import_modules, plane_of, settings_of
+from handrail.cli.tables import environments_table, summary_table
+from handrail.cli.workers import learn_all
+from handrail.diagnosis import diagnose
+from handrail.enforcement import enforce
+from handrail.errors import HandrailError, InvalidArgument
+from handrail.pictures import write_pictures
+from handrail.report import summarise_runs, write_report
+from handrail.rulebook import load, with_settings
+from handrail.rulebook import schema as json_schema
+from handrail.runs import Run, make_policy
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Reinforcement learning that obeys: constraints on the policy, held from the first step.",
+)
+out = Console()
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run, or a group of runs.")]
+RuleFile = Annotated[
+    str, typer.Argument(metavar="FILE|NAME", help="A constraint file, or a bundled one's name.")
+]
+Imports = Annotated[
+    list[str] | None,
+    typer.Option("--import", help="A module to import first: it registers your environments."),
+]
+
+Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")]
+CheckpointSeconds = Annotated[float, typer.Option(min=0.0, help="Between checkpoints.")]
+Deterministic = Annotated[
+    bool, typer.Option("--deterministic", help="Always the most probable action.")
+]
+
+
+def main() -> None:
+    """Run the command line; errors that we foresee are printed as one message."""
+    try:
+        app()
+    except HandrailError as error:
+        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False, markup=True)
+        sys.exit(2)
+
+
+@app.command()
+def train(
+    file: RuleFile,
+    episodes: Annotated[int | None, typer.Option(help="How many to learn from.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the first run.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many runs, seed by seed.")] = 1,
+    enforcement: Annotated[str | None, typer.Option(help="exact, one_step or none.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="none, standardised, time_average or value.")
+    ] = None,
+    step_size: Annotated[float | None, typer.Option(help="Of one update.")] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="Any other setting, as name=value.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Of the runs; by default runs/NAME.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes; by default all cores.")
+    ] = None,
+    checkpoint_seconds: Annotated[float, typer.Option(min=0.0, help="Between checkpoints.")] = 5.0,
+    modules: Imports = None,
+) -> None:
+    """Learn from a constraint file, one run per seed, and write a report."""
+    import_modules(modules or [])
+    settings = settings_of(
+        change or [],
+        episodes=episodes,
+        seed=seed,
+        enforcement=enforcement,
+        baseline=baseline,
+        step_size=step_size,
+    )
+    book = with_settings(load(file), **settings)
+    book.make_environment().close()  # what does not fit is refused before anything is written
+    group = free_folder(book.name) if folder is None else folder
+    first = book.settings.seed
+    runs = [
+        Run.create(seed_folder(group, number), with_settings(book, seed=number))
+        for number in range(first, first + seeds)
+    ]
+    out.print(f"{book.description or book.name}: {len(runs)} runs in {group}", highlight=False)
+    _learn(runs, group, jobs, modules or [], checkpoint_seconds)
+
+
+@app.command()
+def resume(
+    folder: RunFolder,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes; by default all cores.")
+    ] = None,
+    checkpoint_seconds: Annotated[float, typer.Option(min=0.0, help="Between checkpoints.")] = 5.0,
+    modules: Imports = None,
+) -> None:
+    """Continue runs that were interrupted, bit for bit as if they had not been."""
+    import_modules(modules or [])
+    _learn(open_runs(folder), folder, jobs, modules or [], checkpoint_seconds)
+
+
+def _learn(
+    runs: list[Run], group: Path, jobs: int | None, modules: list[str], checkpoint_seconds: float
+) -> None:
+    outcome = learn_all(runs, jobs or os.cpu_count() or 1, modules, checkpoint_seconds)
+    recorded = [run for run in runs if run.records()]
+    if recorded:
+        out.print(summary_table(summarise_runs(recorded), recorded[0].rulebook.pass_mark))
+        out.print(f"Report: {write_report(recorded, group / 'report')}", highlight=False)
+    if outcome.failures:
+        raise HandrailError("\n".join(outcome.failures))
+    if outcome.stopped:
+        out.print(f"Stopped. Continue with: handrail resume {group}", highlight=False)
+        raise typer.Exit(130)
+
+
+@app.command()
+def check(
+    file: RuleFile,
+    seed: Annotated[int | None, typer.Option(help="Of the network that is asked to obey.")] = None,
+    modules: Imports = None,
+) -> None:
+    """Say in words what a constraint file asks for, and try it on a fresh network."""
+    import_modules(modules or [])
+    book = with_settings(load(file), **settings_of([], seed=seed))
+    env = book.make_environment()
+    out.print(f"[bold]{book.name}[/]: {book.description}", highlight=False)
+    out.print(f"environment: {book.environment.id}", highlight=False)
+    out.print(f"observations: {', '.join(book.observations)}", highlight=False)
+    out.print(f"actions: {', '.join(book.actions)}", highlight=False)
+    for sentence in book.sentences:
+        out.print(f"  • {sentence}", highlight=False, markup=False)
+    policy = make_policy(book, env)
+    diagnosis = diagnose(policy, book.constraints)
+    out.print(f"On a fresh network (seed {book.settings.seed}): {diagnosis}", highlight=False)
+    enforcement = enforce(policy, book.constraints, tolerance=book.settings.tolerance)
+    if not enforcement.satisfied:
+        raise HandrailError(enforcement.reason)
+    out.print(
+        f"[green]All constraints can hold together:[/] the network obeyed after "
+        f"{enforcement.iterations} iterations, worst violation "
+        f"{enforcement.worst_violation:+.1e}.",
+        highlight=False,
+    )
+
+
+@app.command()
+def evaluate(
+    folder: RunFolder,
+    episodes: Annotated[int, typer.Option(min=1, help="Per run.")] = 20,
+    deterministic: Deterministic = False,
+    modules: Imports = None,
+) -> None:
+    """Play without learning: scores, and whether the constraints hold."""
+    import_modules(modules or [])
+    for run in open_runs(folder):
+        evaluation = run.agent().evaluate(episodes, deterministic)
+        out.print(f"seed {run.seed}: {evaluation}", highlight=False)
+        if evaluation.violations is not None:
+            out.print(evaluation.violations.table(at_most=5))
+
+
+@app.command()
+def show(
+    folder: RunFolder,
+    over: Annotated[
+        str | None, typer.Option(help="Two observations of the policy's plane: phi,phi_dot.")
+    ] = None,
+    at: Annotated[
+        list[str] | None, typer.Option(help="Values of the other observations: x=0.")
+    ] = None,
+    pictures: Annotated[
+        Path | None, typer.Option("--out", help="Where pictures go; by default RUN/pictures.")
+    ] = None,
+    modules: Imports = None,
+) -> None:
+    """Draw score, loss, violation and the policy, and print the table."""
+    import_modules(modules or [])
+    runs = [run for run in open_runs(folder) if run.records()]
+    if not runs:
+        raise InvalidArgument(f"{folder} has recorded no episode yet: there is nothing to show.")
+    plane = plane_of(runs[0].rulebook, over, at or [])
+    out.print(summary_table(summarise_runs(runs), runs[0].rulebook.pass_mark))
+    target = folder / "pictures" if pictures is None else pictures
+    for path in write_pictures(runs, target, runs[0].agent().policy, [plane]):
+        out.print(str(path), highlight=False)
+
+
+@app.command()
+def play(
+    folder: RunFolder,
+    episodes: Annotated[int, typer.Option(min=1, help="How many.")] = 1,
+    deterministic: Deterministic = False,
+    window: Annotated[
+        bool, typer.Option("--window", help="Show it instead of filming it.")
+    ] = False,
+    path: Annotated[
+        Path | None, typer.Option("--out", help="The film; by default RUN/pictures/play.gif.")
+    ] = None,
+    modules: Imports = None,
+) -> None:
+    """Film the policy at work, as an animated GIF, or watch it in a window."""
+    import_modules(modules or [])
+    run = open_runs(folder)[0]
+    policy = run.agent().policy
+    target = folder / "pictures" / "play.gif" if path is None else path
+    if window:
+        env = run.rulebook.make_environment(render_mode="human")
+        episodes_played = watch(env, policy, run.seed, episodes, deterministic)
+    else:
+        env = run.rulebook.make_environment(render_mode="rgb_array")
+        episodes_played = film(env, policy, run.seed, episodes, deterministic, target)
+    env.close()
+    scores = ", ".join(f"{episode.score:g}" for episode in episodes_played)
+    out.print(f"seed {run.seed}, scores {scores}" + ("" if window else f": {target}"))
+
+
+@app.command()
+def environments() -> None:
+    """List the bundled constraint files."""
+    out.print(environments_table())
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of constraint files, for editors."""
+    typer.echo(json.dumps(json_schema(), indent=2))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(handrail.__version__)

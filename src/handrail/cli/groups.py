@@ -1,0 +1,41 @@
+"""Folders of runs: one run per seed, `seed-0`, `seed-1`, …, and what concerns them together."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from handrail.errors import InvalidRun
+from handrail.runs import Run, is_run
+
+
+def free_folder(name: str) -> Path:
+    """runs/name, or runs/name-2, runs/name-3, …: the first that is not there yet."""
+    candidate, number = Path("runs") / name, 1
+    while candidate.exists():
+        number += 1
+        candidate = Path("runs") / f"{name}-{number}"
+    return candidate
+
+
+def seed_folder(group: Path, seed: int) -> Path:
+    """Where a group keeps the run of a seed."""
+    return group / f"seed-{seed}"
+
+
+def open_runs(folder: Path) -> list[Run]:
+    """The run in a folder, or the runs of a group, by seed."""
+    if is_run(folder):
+        return [Run.open(folder)]
+    members = [one for one in folder.glob("seed-*") if is_run(one)] if folder.is_dir() else []
+    if not members:
+        raise InvalidRun(
+            f"{folder} holds no run. Give a folder that `handrail train` wrote: a run such as "
+            "runs/cartpole/seed-0, or a group of them such as runs/cartpole."
+        )
+    return [Run.open(one) for one in sorted(members, key=_seed_of)]
+
+
+def _seed_of(folder: Path) -> int:
+    found = re.search(r"\d+$", folder.name)
+    return int(found[0]) if found else 0

@@ -1,0 +1,90 @@
+"""What users write on the command line, as values: settings, planes of observations."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from handrail.errors import InvalidArgument
+from handrail.figures import Slice
+from handrail.pictures import default_plane, plane_over
+from handrail.rulebook import Rulebook
+
+
+def import_modules(modules: Sequence[str]) -> None:
+    """Import what registers the user's environments; only the command line may ask for that."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise InvalidArgument(f"--import {module}: {error}.") from error
+
+
+def settings_of(pairs: Sequence[str], **named: Any) -> dict[str, Any]:
+    """`--set discount=0.99` and the options that have a name of their own, as settings."""
+    settings: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
+    for pair in pairs:
+        key, separator, text = pair.partition("=")
+        if not separator or not key:
+            raise InvalidArgument(
+                f"--set {pair}: expected name=value, such as --set discount=0.999."
+            )
+        outer, _, inner = key.partition(".")
+        value = _value(pair, text)
+        if inner:
+            settings.setdefault(outer, {})[inner] = value
+        else:
+            settings[outer] = value
+    return settings
+
+
+def _value(pair: str, text: str) -> Any:
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InvalidArgument(f"--set {pair}: {text!r} is not a value.") from error
+    if isinstance(value, str):
+        try:
+            return float(value)  # YAML 1.1 reads 1e-4 as text
+        except ValueError:
+            return value
+    return value
+
+
+def plane_of(rulebook: Rulebook, over: str | None, at: Sequence[str]) -> Slice:
+    """`--over phi,phi_dot --at x=0` as a plane; without them, the file's own."""
+    if over is None:
+        if at:
+            raise InvalidArgument("--at fixes observations of a plane: say which with --over.")
+        return default_plane(rulebook)
+    names = [name.strip() for name in over.split(",")]
+    if len(names) != 2 or names[0] == names[1]:
+        raise InvalidArgument(
+            f"--over {over}: expected two different observations, such as --over "
+            f"{','.join(rulebook.observations[:2])}."
+        )
+    across, up = (_observation(rulebook, name, f"--over {over}") for name in names)
+    plane = plane_over(rulebook, across, up)
+    fixed = list(plane.at)
+    for pair in at:
+        name, separator, text = pair.partition("=")
+        index = _observation(rulebook, name.strip(), f"--at {pair}")
+        try:
+            fixed[index] = float(text)
+        except ValueError:
+            separator = ""
+        if not separator:
+            raise InvalidArgument(f"--at {pair}: expected name=number, such as --at {name}=0.")
+    return plane_over(rulebook, across, up, fixed)
+
+
+def _observation(rulebook: Rulebook, name: str, option: str) -> int:
+    if name not in rulebook.observations:
+        raise InvalidArgument(
+            f"{option}: unknown observation {name!r}. This environment has "
+            f"{', '.join(rulebook.observations)}."
+        )
+    return rulebook.observations.index(name)

@@ -1,0 +1,81 @@
+"""Learning curves: score, loss and violation over episodes, several seeds together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from handrail.arrays import Array
+from handrail.records import Record
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BLUE, ORANGE, GREY = "#2166ac", "#b35806", "0.55"
+Runs = Sequence[Sequence[Record]]  # one sequence of records per seed
+
+
+def draw_scores(axes: Axes, runs: Runs, pass_mark: float | None) -> None:
+    """Every seed's score, the mean over seeds, and its average over the last 100 episodes."""
+    scores = _table(runs, lambda record: record.score)
+    _draw_seeds(axes, scores)
+    mean = np.nanmean(scores, axis=0)
+    axes.plot(mean, color=BLUE, linewidth=1.6, label="mean over seeds")
+    if len(mean) > 20:
+        axes.plot(
+            _trailing_average(mean, 100), color=ORANGE, linewidth=2.0, label="last 100 episodes"
+        )
+    if pass_mark is not None:
+        axes.axhline(pass_mark, color="black", linestyle=":", linewidth=1.2, label="pass mark")
+    _label(axes, "score")
+
+
+def draw_losses(axes: Axes, runs: Runs) -> None:
+    """The mean loss over seeds, its batch part and the part of the safe returns."""
+    batch = np.nanmean(_table(runs, lambda record: record.batch_loss), axis=0)
+    safe = np.nanmean(_table(runs, lambda record: record.safe_loss or 0.0), axis=0)
+    axes.plot(batch + safe, color=BLUE, linewidth=1.6, label="whole loss")
+    axes.plot(safe, color=ORANGE, linewidth=1.4, linestyle="--", label="safe returns' part")
+    _label(axes, "loss")
+
+
+def draw_violations(axes: Axes, runs: Runs, tolerance: float) -> None:
+    """The worst violation of the policy that played each episode; above 0 means broken."""
+    violations = _table(runs, lambda record: record.violation_before)
+    _draw_seeds(axes, violations)
+    axes.plot(np.nanmax(violations, axis=0), color=BLUE, linewidth=1.6, label="worst of all seeds")
+    axes.axhline(tolerance, color="black", linestyle=":", linewidth=1.2, label="tolerance")
+    axes.set_yscale("symlog", linthresh=max(tolerance, 1e-12))
+    _label(axes, "worst violation (> 0: broken)")
+
+
+def _label(axes: Axes, what: str) -> None:
+    axes.set_xlabel("episode")
+    axes.set_ylabel(what)
+    axes.grid(alpha=0.25)
+    axes.legend(fontsize=8, loc="best")
+
+
+def _draw_seeds(axes: Axes, table: Array) -> None:
+    for number, row in enumerate(table):
+        axes.plot(
+            row, color=GREY, linewidth=0.7, alpha=0.6, label="one seed" if not number else None
+        )
+
+
+def _table(runs: Runs, value: Callable[[Record], float | None]) -> Array:
+    """(seeds, episodes), NaN where there is nothing."""
+    table = np.full((len(runs), max(len(records) for records in runs)), np.nan)
+    for row, records in zip(table, runs, strict=True):
+        row[: len(records)] = [np.nan if (v := value(r)) is None else v for r in records]
+    return table
+
+
+def _trailing_average(values: Array, window: int) -> Array:
+    """The average of the last `window` values up to each one; of fewer at the beginning."""
+    sums = np.cumsum(values)
+    before = np.concatenate([np.zeros(window), sums])[: len(sums)]
+    averages: Array = (sums - before) / np.minimum(np.arange(1, len(values) + 1), window)
+    return averages
