@@ -6,18 +6,26 @@ from handrail.constraints import AtLeast, AtMost, Between, Constraint, Equal
 from handrail.diagnosis import Diagnosis, diagnose
 from handrail.enforcement import Enforcement, enforce
 from handrail.errors import (
+    Diverged,
+    EnvironmentFailure,
     HandrailError,
     InfeasibleConstraints,
     InvalidArgument,
     InvalidBatch,
     InvalidConstraint,
     InvalidPolicy,
+    InvalidRulebook,
+    InvalidRun,
     ShapeMismatch,
     SolverFailure,
+    StorageFailure,
     UnsatisfiedConstraints,
 )
+from handrail.evaluation import Evaluation
 from handrail.policies import CategoricalPolicy
+from handrail.records import Record, Seconds
 from handrail.regions import Points
+from handrail.reinforce import Reinforce
 from handrail.relations import Linear, Symmetric, Term
 from handrail.returns import SafeReturns, safe_returns, update
 from handrail.tangent import predict_change, tangent_kernel
@@ -34,19 +42,28 @@ __all__ = [
     "Conflict",
     "Constraint",
     "Diagnosis",
+    "Diverged",
     "Enforcement",
+    "EnvironmentFailure",
     "Equal",
+    "Evaluation",
     "HandrailError",
     "InfeasibleConstraints",
     "InvalidArgument",
     "InvalidBatch",
     "InvalidConstraint",
     "InvalidPolicy",
+    "InvalidRulebook",
+    "InvalidRun",
     "Linear",
     "Points",
+    "Record",
+    "Reinforce",
     "SafeReturns",
+    "Seconds",
     "ShapeMismatch",
     "SolverFailure",
+    "StorageFailure",
     "Symmetric",
     "Term",
     "UnsatisfiedConstraints",

@@ -193,7 +193,8 @@ class Value(Baseline):
         squares = np.sum([one for one, _ in self._recent], axis=0)
         moments = np.sum([one for _, one in self._recent], axis=0)
         # Features of unit size, and a ridge that only matters where they say the same.
-        size = np.sqrt(np.diag(squares)) + np.finfo(np.float64).tiny
+        size = np.sqrt(np.diag(squares))
+        size[size == 0.0] = 1.0  # of observations that were always zero
         gram = squares / np.outer(size, size) + 1e-6 * np.eye(len(size))
         weights: Array = np.linalg.solve(gram, moments / size) / size
         return weights

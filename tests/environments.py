@@ -1,0 +1,106 @@
+"""Small environments with known answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+
+class Corridor(gym.Env[Any, Any]):
+    """Walk a corridor; every step costs `cost`, the right end pays 1 and ends the episode.
+
+    Observes (position / length, 1). Truncation is left to a TimeLimit.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
+
+    def __init__(self, length: int = 5, cost: float = 0.1, render_mode: str | None = None) -> None:
+        self.length, self.cost, self.render_mode = length, cost, render_mode
+        self.observation_space = gym.spaces.Box(-1.0, 1.0, (2,))
+        self.action_space = gym.spaces.Discrete(2)
+        self.position = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.position = int(self.np_random.integers(0, 2))
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.position = max(0, self.position + (1 if action == 1 else -1))
+        arrived = self.position >= self.length
+        return self._observe(), (1.0 if arrived else -self.cost), arrived, False, {}
+
+    def render(self) -> Any:
+        picture = np.zeros((20, 20 * (self.length + 1), 3), dtype=np.uint8)
+        picture[:, 20 * self.position : 20 * self.position + 20] = 200
+        return picture
+
+    def _observe(self) -> Any:
+        return np.array([self.position / self.length, 1.0], dtype=np.float32)
+
+
+class Failing(gym.Wrapper[Any, Any, Any, Any]):
+    """Breaks in a chosen way at a chosen step of a chosen episode."""
+
+    def __init__(self, env: gym.Env[Any, Any], how: str, step: int, episode: int = 0) -> None:
+        super().__init__(env)
+        self.how, self.at_step, self.at_episode = how, step, episode
+        self.episode, self.count = -1, 0
+
+    def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
+        self.episode += 1
+        self.count = 0
+        observation, info = self.env.reset(**arguments)
+        if self.episode == self.at_episode and self.at_step < 0:
+            observation = self._break(observation)[0]
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if self.episode == self.at_episode and self.count == self.at_step:
+            observation, reward = self._break(observation, reward)
+        self.count += 1
+        return observation, reward, terminated, truncated, info
+
+    def _break(self, observation: Any, reward: Any = 0.0) -> tuple[Any, Any]:
+        if self.how == "raise":
+            raise RuntimeError("the simulator crashed")
+        if self.how == "nan observation":
+            return np.full_like(observation, np.nan), reward
+        if self.how == "infinite observation":
+            return np.full_like(observation, np.inf), reward
+        if self.how == "nan reward":
+            return observation, float("nan")
+        if self.how == "text reward":
+            return observation, "much"
+        if self.how == "ragged observation":
+            return [[1.0], [2.0, 3.0]], reward
+        raise AssertionError(self.how)
+
+
+def corridor(steps: int = 20, **options: Any) -> gym.Env[Any, Any]:
+    return gym.wrappers.TimeLimit(Corridor(**options), steps)
+
+
+class Pixels(gym.Env[Any, Any]):
+    """Observes a little picture; one step an episode, which pays 1 for action 2."""
+
+    def __init__(self) -> None:
+        self.observation_space = gym.spaces.Box(0, 255, (3, 4, 2), dtype=np.uint8)
+        self.action_space = gym.spaces.Discrete(3)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return self._observe(), float(action == 2), True, False, {}
+
+    def _observe(self) -> Any:
+        return self.np_random.integers(0, 256, (3, 4, 2)).astype(np.uint8)
