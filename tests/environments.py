@@ -51,10 +51,12 @@ class Failing(gym.Wrapper[Any, Any, Any, Any]):
         self.how, self.at_step, self.at_episode = how, step, episode
         self.episode, self.count = -1, 0
 
-    def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         self.episode += 1
         self.count = 0
-        observation, info = self.env.reset(**arguments)
+        observation, info = self.env.reset(seed=seed, options=options)
         if self.episode == self.at_episode and self.at_step < 0:
             observation = self._break(observation)[0]
         return observation, info

@@ -77,7 +77,7 @@ class Reinforce:
         step_size: float = 1e-4,
         discount: float = 0.99,
         baseline: BaselineName = "value",
-        baseline_window: int = 20,
+        baseline_window: int = 100,
         advantage_decay: float = 0.98,
         episodes_per_update: int = 1,
         enforcement: EnforcementMode = "exact",

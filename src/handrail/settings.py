@@ -37,7 +37,7 @@ class _Learning(BaseModel, ABC):
     """What returns are compared with: none, standardised (the paper's code), time_average (the
     average return at the same step of recent episodes) or value (a value function, with generalised
     advantages)."""
-    baseline_window: Annotated[int, Field(ge=1)] = 20
+    baseline_window: Annotated[int, Field(ge=1)] = 100
     """How many recent episodes time_average and value look at."""
     advantage_decay: Annotated[float, Field(ge=0.0, le=1.0)] = 0.98
     """λ of generalised advantages; used by the value baseline only."""

@@ -1,0 +1,131 @@
+"""Files are whole or not there, and no altered byte goes unnoticed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from handrail.errors import InvalidRun
+from handrail.storage import check_format, load_state, save_state, write_atomically
+
+TENSORS: dict[str, NDArray[Any]] = {
+    "policy.0.weight": np.random.default_rng(0).normal(size=(7, 3)),
+    "baseline.spread": np.zeros((0, 2)),
+    "single": np.arange(5, dtype=np.float32),
+}
+STATE = {"episodes": 3, "labels": ["π ≥ 0.95", "b"], "rng": {"state": 2**127 + 1}, "x": [0.1, None]}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "checkpoint.safetensors"
+    save_state(path, TENSORS, STATE)
+    return path
+
+
+def test_what_is_loaded_is_what_was_saved(file: Path) -> None:
+    tensors, state = load_state(file)
+    assert state == STATE
+    assert set(tensors) == set(TENSORS)
+    for name, tensor in TENSORS.items():
+        np.testing.assert_array_equal(tensors[name], tensor)
+        assert tensors[name].dtype == tensor.dtype
+
+
+def test_weights_that_lie_by_columns_are_saved_right(tmp_path: Path) -> None:
+    array = np.asfortranarray(np.random.default_rng(0).normal(size=(5, 4)))
+    save_state(tmp_path / "a", {"a": array}, {})
+    np.testing.assert_array_equal(load_state(tmp_path / "a")[0]["a"], array)
+
+
+def test_any_safetensors_reader_opens_it(file: Path) -> None:
+    with safe_open(file, framework="numpy") as opened:
+        np.testing.assert_array_equal(opened.get_tensor("single"), TENSORS["single"])
+        assert '"episodes": 3' in opened.metadata()["handrail"]
+
+
+def test_saving_is_deterministic(file: Path, tmp_path: Path) -> None:
+    save_state(tmp_path / "again", dict(reversed(TENSORS.items())), STATE)
+    assert (tmp_path / "again").read_bytes() == file.read_bytes()
+
+
+def test_every_altered_byte_is_noticed(file: Path) -> None:
+    """Each byte of the file in turn, with a few kinds of damage: well over 200 alterations."""
+    original = file.read_bytes()
+    rng = np.random.default_rng(0)
+    places = sorted({*range(0, len(original), 3), *range(120)})
+    assert len(places) > 250
+    for place in places:
+        damaged = bytearray(original)
+        damaged[place] ^= int(rng.integers(1, 256))
+        file.write_bytes(damaged)
+        with pytest.raises(InvalidRun, match=r"checkpoint.safetensors (is not a file|was altered)"):
+            load_state(file)
+
+
+@pytest.mark.parametrize("keep", [0, 1, 7, 8, 9, 100, 0.5, 0.99, -1])
+def test_a_truncated_file_is_noticed(file: Path, keep: float) -> None:
+    original = file.read_bytes()
+    length = int(keep * len(original)) if isinstance(keep, float) else keep
+    file.write_bytes(original[:length])
+    with pytest.raises(InvalidRun, match="damaged"):
+        load_state(file)
+
+
+def test_added_bytes_are_noticed(file: Path) -> None:
+    file.write_bytes(file.read_bytes() + b"\0")
+    with pytest.raises(InvalidRun, match=r"damaged|altered"):
+        load_state(file)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"hello", b"\x89PNG\r\n\x1a\n" + b"\0" * 100, b"\x80\x04\x95", b"{}" * 50]
+)
+def test_foreign_files_are_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "foreign").write_bytes(content)
+    with pytest.raises(InvalidRun, match="not a file that Handrail wrote"):
+        load_state(tmp_path / "foreign")
+
+
+def test_a_foreign_safetensors_file_is_refused(tmp_path: Path) -> None:
+    for metadata in (None, {"handrail": "[]"}, {"handrail": "{}"}, {"other": "x"}):
+        save_file(TENSORS, tmp_path / "foreign", metadata=metadata)
+        with pytest.raises(InvalidRun, match="not a file that Handrail wrote"):
+            load_state(tmp_path / "foreign")
+    with pytest.raises(InvalidRun, match="There is no file"):
+        load_state(tmp_path / "missing")
+    with pytest.raises(InvalidRun, match="cannot be read: Is a directory"):
+        load_state(tmp_path)
+
+
+def test_other_formats_are_refused(file: Path) -> None:
+    with pytest.raises(InvalidRun, match="has format 99, but this version of Handrail reads"):
+        check_format({"format": 99}, file)
+
+
+@pytest.mark.parametrize("failing", ["fsync", "replace"])
+def test_a_failed_write_leaves_the_old_file_and_no_litter(
+    file: Path, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    original = file.read_bytes()
+    monkeypatch.setattr(os, failing, fail)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(file, b"new")
+    assert file.read_bytes() == original
+    assert os.listdir(file.parent) == [file.name]
+
+
+def test_numbers_that_are_none_are_not_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Out of range float"):
+        save_state(tmp_path / "a", {}, {"x": float("nan")})
