@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import final
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -47,6 +48,11 @@ def pull_back(policy: CategoricalPolicy, states: ArrayLike, weigh: Weigh) -> Gra
         weigh: called with the probabilities (k, n_actions) of consecutive states and which states
             they are; returns their weights w on the logits (k, n_actions).
     """
+    fused = policy.fused()
+    if fused is not None:
+        batch = np.asarray(states, dtype=np.float64)
+        weights = weigh(softmax(fused.logits(batch)), slice(0, len(batch)))
+        return Gradient(fused.pull_back(batch, weights))
     parameters = policy.parameters
     total = [torch.zeros_like(p) for p in parameters]
     start = 0
@@ -66,6 +72,9 @@ def pull_back(policy: CategoricalPolicy, states: ArrayLike, weigh: Weigh) -> Gra
 
 def push_forward(policy: CategoricalPolicy, states: ArrayLike, direction: Gradient) -> Array:
     """First-order change of the logits (n, n_actions): one forward-mode pass."""
+    fused = policy.fused()
+    if fused is not None:
+        return fused.push_forward(np.asarray(states, dtype=np.float64), direction.parts)
     names = [name for name, p in policy.module.named_parameters() if p.requires_grad]
     changes = []
     with torch.no_grad(), forward_ad.dual_level():

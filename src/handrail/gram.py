@@ -6,14 +6,16 @@ time and recomputed when needed again, which costs little next to the products.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 from handrail.arrays import Array
-from handrail.factors import Factor, Factoriser, concatenate_factors
+from handrail.factors import Factor, Factoriser, OuterFactor, concatenate_factors
 from handrail.policies import ROWS_PER_PASS, CategoricalPolicy
 
 # Factors held at a time; 512 MiB are some 6,500 rows of a 5000-wide network.
@@ -36,7 +38,7 @@ class Functionals:
     def __init__(self, policy: CategoricalPolicy, states: ArrayLike, logit_weights: Array) -> None:
         self._inputs = policy.to_tensor(states)
         self._weights = torch.as_tensor(logit_weights).to(self._inputs)
-        self._factoriser = Factoriser(policy.module, self._inputs)
+        self._factorise = _factoriser(policy, self._inputs)
         self.shape = self._weights.shape[:2]
 
     def blocks(self) -> list[slice]:
@@ -53,8 +55,23 @@ class Functionals:
         """The factors of a block of states, pass by pass."""
         inputs = self._inputs[block].split(ROWS_PER_PASS)
         weights = self._weights[block].split(ROWS_PER_PASS)
-        passes = [self._factoriser(i, w) for i, w in zip(inputs, weights, strict=True)]
+        passes = [self._factorise(i, w) for i, w in zip(inputs, weights, strict=True)]
         return [concatenate_factors(parts) for parts in zip(*passes, strict=True)]
+
+
+def _factoriser(
+    policy: CategoricalPolicy, example: Tensor
+) -> Callable[[Tensor, Tensor], list[Factor]]:
+    """Inputs (n, …) and weights (n, r, n_actions) to factors, compiled where there is a form."""
+    fused = policy.fused()
+    if fused is None:
+        return Factoriser(policy.module, example)
+
+    def factorise(inputs: Tensor, weights: Tensor) -> list[Factor]:
+        layers = fused.layers(inputs.numpy(), weights.numpy())
+        return [OuterFactor(given, signal, has_bias=True) for given, signal in layers]
+
+    return factorise
 
 
 def gram(rows: Functionals, columns: Functionals) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import gymnasium as gym
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from handrail.arrays import Array
 from handrail.errors import InvalidPolicy, ShapeMismatch
+from handrail.fused import FusedNetwork
 from handrail.inference import PlainMLP
 from handrail.networks import Architecture
 
@@ -43,6 +44,7 @@ class CategoricalPolicy:
             )
         self.module = module
         self._plain = PlainMLP.of(module)
+        self._fused = FusedNetwork.of(module)
 
     @classmethod
     def mlp(
@@ -114,22 +116,35 @@ class CategoricalPolicy:
                 f"Expected a batch of states (n, *observation_shape) with n > 0, but got shape "
                 f"{tuple(inputs.shape)}."
             )
+        fused = self.fused()
+        try:
+            result = self._torch_logits(inputs) if fused is None else fused.logits(inputs.numpy())
+        except (RuntimeError, ValueError) as error:
+            if isinstance(error, InvalidPolicy):
+                raise
+            raise self._refusal(inputs, error) from error
+        bad = np.flatnonzero(~np.isfinite(result).all(axis=1))
+        if len(bad):
+            raise _not_finite(np.asarray(states)[bad[0]])
+        return result
+
+    def _torch_logits(self, inputs: Tensor) -> Array:
         _refuse_mixing_of_samples(self.module)
         with torch.no_grad():
-            try:
-                chunks = [self.module(chunk) for chunk in inputs.split(ROWS_PER_PASS)]
-            except RuntimeError as error:
-                raise self._refusal(inputs, error) from error
+            chunks = [self.module(chunk) for chunk in inputs.split(ROWS_PER_PASS)]
         if chunks[0].ndim != 2:
             raise InvalidPolicy(
                 f"{type(self.module).__name__} returned shape {tuple(chunks[0].shape)} for "
                 f"{len(inputs)} states; expected logits (n, n_actions)."
             )
-        result: Array = torch.cat(chunks).double().cpu().numpy()
-        bad = np.flatnonzero(~np.isfinite(result).all(axis=1))
-        if len(bad):
-            raise _not_finite(np.asarray(states)[bad[0]])
-        return result
+        logits: Array = torch.cat(chunks).double().cpu().numpy()
+        return logits
+
+    def fused(self) -> FusedNetwork | None:
+        """The compiled form of the network at its present weights, where there is one."""
+        if self._fused is not None and not self._fused.is_of(self.module):
+            self._fused = FusedNetwork.of(self.module)
+        return self._fused
 
     def probabilities(self, states: ArrayLike) -> Array:
         """π(·|s): (n, n_actions) for a batch, (n_actions,) for a single flat observation."""
@@ -147,13 +162,36 @@ class CategoricalPolicy:
 
     def act(self, state: ArrayLike, rng: np.random.Generator) -> int:
         """Draw an action for one observation (*observation_shape)."""
-        logits = self._logits_of_one(np.asarray(state)).tolist()
+        return self.actor(rng)(np.asarray(state, dtype=np.float64))
+
+    def actor(self, rng: np.random.Generator) -> Callable[[Array], int]:
+        """`act` for many observations in a row, without asking each time what the network is.
+
+        Weights may change meanwhile, layers may not.
+        """
+        fused = self.fused()
+        if fused is None:
+            return lambda state: self._draw(state, rng)
+
+        def draw(state: Array) -> int:
+            try:
+                action = fused.draw(state, rng.random())
+            except ValueError as error:
+                raise self._refusal(state[None], error) from error
+            if action < 0:
+                raise _not_finite(state)
+            return action
+
+        return draw
+
+    def _draw(self, state: Array, rng: np.random.Generator) -> int:
+        logits = self._logits_of_one(state).tolist()
         highest = max(logits)
         # Plain floats: for a handful of actions NumPy's call overhead would cost more than exp.
         weights = [math.exp(logit - highest) for logit in logits]
         total = sum(weights)
         if not total >= 1.0:  # NaN: exp(0) = 1 is one of the summands of anything sound
-            raise _not_finite(np.asarray(state))
+            raise _not_finite(state)
         remaining = rng.random() * total
         for action, weight in enumerate(weights):
             remaining -= weight

@@ -140,6 +140,8 @@ def solve_program(
 ) -> ProgramSolution:
     """Find the smallest change whose effect on every row lies within [lower, upper]."""
     n = len(model)
+    if (lower <= 0.0).all() and (upper >= 0.0).all():  # nothing is smaller than no change
+        return ProgramSolution(np.zeros(n), np.zeros(n), np.zeros(n), "nothing to do")
     if n <= geometry.all_at_once:
         return _solve_on(np.arange(n), model, geometry, lower, upper, solver)
     working = np.empty(0, dtype=np.intp)

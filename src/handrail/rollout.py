@@ -70,7 +70,7 @@ ActTogether = Callable[[Array], Indices]
 
 def drawing(policy: CategoricalPolicy, rng: np.random.Generator) -> Act:
     """Draw actions from the policy."""
-    return lambda state: policy.act(state, rng)
+    return policy.actor(rng)
 
 
 def greedy(policy: CategoricalPolicy) -> Act:

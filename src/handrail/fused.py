@@ -1,0 +1,124 @@
+"""A network with one hidden ReLU layer, through compiled passes on the memory of its weights."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from handrail.arrays import Array
+
+
+@final
+class FusedNetwork:
+    """Linear, ReLU, Linear in float64 on the CPU: the paper's network.
+
+    The arrays are views of the torch parameters, so an in-place update is seen at once.
+    """
+
+    def __init__(self, first: nn.Linear, last: nn.Linear) -> None:
+        from handrail import compiled  # noqa: PLC0415  (numba is optional, and slow to import)
+
+        self._passes = compiled
+        self._parameters = (first.weight, first.bias, last.weight, last.bias)
+        self._addresses = self._current_addresses()
+        inward, inward_bias, outward, outward_bias = (p.detach().numpy() for p in self._parameters)
+        self._weights = (inward.T, inward_bias, outward, outward_bias)
+
+    @classmethod
+    def of(cls, module: nn.Module) -> FusedNetwork | None:
+        """The fused form of a module, or None if it is another network or numba is not there."""
+        if type(module) is not nn.Sequential or not find_spec("numba"):
+            return None
+        layers = [layer for layer in module if type(layer) is not nn.Flatten]
+        if [type(layer) for layer in layers] != [nn.Linear, nn.ReLU, nn.Linear]:
+            return None
+        first, last = layers[0], layers[2]
+        assert isinstance(first, nn.Linear)
+        assert isinstance(last, nn.Linear)
+        if first.bias is None or last.bias is None or not _is_plain(module, first, last):
+            return None
+        return cls(first, last)
+
+    def is_of(self, module: nn.Module) -> bool:
+        """Whether these still are the module's weights: none was swapped, moved or frozen."""
+        own = tuple(module.parameters())
+        same = len(own) == 4 and all(
+            a is b and a.requires_grad for a, b in zip(own, self._parameters, strict=True)
+        )
+        return same and self._current_addresses() == self._addresses
+
+    @property
+    def n_observations(self) -> int:
+        """What one state must have; the compiled passes do not look."""
+        return len(self._weights[0])
+
+    def logits(self, states: Array) -> Array:
+        """(n, n_actions)."""
+        return self._passes.forward(*self._weights, self._flat(states))
+
+    def draw(self, state: Array, uniform: float) -> int:
+        """An action for one state from one uniform number; -1 if the logits are not finite."""
+        return self._passes.draw(*self._weights, self._flat(state[None])[0], uniform)
+
+    def pull_back(self, states: Array, weights: Array) -> tuple[Tensor, ...]:
+        """Gradient of Σ_k weights_k · logits(s_k), one tensor per parameter."""
+        inward, inward_bias, outward, _ = self._weights
+        found = self._passes.backward(inward, inward_bias, outward, self._flat(states), weights)
+        of_inward, of_inward_bias, of_outward, of_outward_bias = map(torch.from_numpy, found)
+        return of_inward.T, of_inward_bias, of_outward, of_outward_bias
+
+    def push_forward(self, states: Array, parts: tuple[Tensor, ...]) -> Array:
+        """First-order change of the logits (n, n_actions) under a change of the parameters."""
+        of_inward, of_inward_bias, of_outward, of_outward_bias = (
+            part.detach().double().numpy() for part in parts
+        )
+        inward, inward_bias, outward, _ = self._weights
+        return self._passes.forward_mode(
+            inward,
+            inward_bias,
+            outward,
+            self._flat(states),
+            np.ascontiguousarray(of_inward.T),
+            of_inward_bias,
+            np.ascontiguousarray(of_outward),
+            of_outward_bias,
+        )
+
+    def layers(self, states: Array, weights: Array) -> list[tuple[Tensor, Tensor]]:
+        """Input (n, d_in) and signal (n, r, d_out) of both layers, for weights (n, r, n_actions).
+
+        The signal is what arrives backwards at the layer's output from weights · logits (H4).
+        """
+        first, first_bias, last, _ = (parameter.detach() for parameter in self._parameters)
+        inputs, outward = torch.from_numpy(self._flat(states)), torch.from_numpy(weights)
+        hidden = torch.addmm(first_bias, inputs, first.T)
+        active = hidden > 0.0
+        inward = (outward @ last).mul_(active[:, None, :])
+        return [(inputs, inward), (hidden.relu_(), outward)]
+
+    def _flat(self, states: Array) -> Array:
+        flat = np.ascontiguousarray(states.reshape(len(states), -1), dtype=np.float64)
+        if flat.shape[1] != self.n_observations:
+            raise ValueError(
+                f"{flat.shape[1]} values, where the network takes {self.n_observations}"
+            )
+        return flat
+
+    def _current_addresses(self) -> tuple[int, ...]:
+        return tuple(parameter.data_ptr() for parameter in self._parameters)
+
+
+def _is_plain(module: nn.Module, first: nn.Linear, last: nn.Linear) -> bool:
+    """Trainable float64 on the CPU, laid out as the passes read it, with no hooks in between."""
+    parameters = tuple(module.parameters())
+    return (
+        all(p.dtype == torch.float64 and p.device.type == "cpu" for p in parameters)
+        and all(p.requires_grad for p in parameters)
+        and first.weight.T.is_contiguous()
+        and last.weight.is_contiguous()
+        and not any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
+    )
