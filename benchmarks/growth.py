@@ -18,9 +18,9 @@ from benchmarks.problem import (
 )
 from benchmarks.timing import Timings, power_law, take_turns, torch_threads
 from handrail.expansion import expand
-from handrail.experiments import cartpole
 from handrail.policies import ROWS_PER_PASS
 from handrail.rows import Rows
+from handrail.rulebook import load
 
 # One for all sizes: a curve with a change of threads in it has no exponent, and the passes of an
 # update are small (64 states) at every size, so a second thread adds more noise than speed.
@@ -104,7 +104,7 @@ def measure_growth(plan: Plan) -> GrowthResults:
 
 def _with_batch(plan: Plan) -> tuple[int, Curve]:
     samples: dict[int, list[Timings]] = {size: [] for size, _ in plan.batch_sizes}
-    rows = expand(cartpole.constraints(), wide_policy(plan.width))
+    rows = expand(load("cartpole").constraints, wide_policy(plan.width))
     _one_turn(plan, plan.batch, rows, seed=0)  # warm-up
     for round_ in range(max(rounds for _, rounds in plan.batch_sizes)):
         for size, rounds in plan.batch_sizes:

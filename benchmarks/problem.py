@@ -10,11 +10,11 @@ import torch
 
 import handrail as hr
 from handrail.arrays import Array
-from handrail.experiments.cartpole import LEFT, RIGHT
 from handrail.returns import predict_step, solve_returns
 from handrail.rows import Rows
 
 STEP_SIZE = 1e-4
+LEFT, RIGHT = 0, 1
 # Typical sizes of x, ẋ, φ, φ̇ along an episode.
 _SPREAD = np.array([1.0, 0.5, 0.1, 0.5])
 _REACH = np.array([2.4, 0.0, 0.25, 2.0])

@@ -23,8 +23,8 @@ from benchmarks.stages import STAGES, stage_clock
 from benchmarks.timing import Task, power_law, take_turns, torch_threads
 from handrail.arrays import Array
 from handrail.expansion import expand
-from handrail.experiments import cartpole
 from handrail.rows import Rows
+from handrail.rulebook import load
 
 _AGREEMENT = 1e-6
 
@@ -121,7 +121,7 @@ def measure_updates(plan: Plan) -> UpdateResults:
 
 
 def _constraints_of_paper(width: int) -> tuple[Rows, int]:
-    rows = expand(cartpole.constraints(), wide_policy(width))
+    rows = expand(load("cartpole").constraints, wide_policy(width))
     return rows, len(rows)
 
 

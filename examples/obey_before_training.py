@@ -1,7 +1,8 @@
 """A random 5000-wide Cartpole policy is made to obey the paper's 18 constraints, with no training.
 
 Prints every constraint before and after, the scores of 20 episodes of CartPole-v1 before and after,
-and writes a picture of the policy on the φ-φ̇ plane. Run with `make demo`.
+and writes a picture of the policy on the φ-φ̇ plane. Run with
+`python examples/obey_before_training.py`.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from rich.table import Table
 
 import handrail as hr
 from handrail.arrays import Array
-from handrail.experiments import cartpole
 from handrail.figures import Slice, draw_policy, draw_states, new_figure
+from handrail.rollout import Start, drawing, play
+from handrail.rulebook import load
 from handrail.violations import bound_in_words, state_in_words
 
 EPISODES = 20
+RIGHT = 1
 PLANE = Slice(
     at=(0.0, 0.0, 0.0, 0.0),
     horizontal=2,
@@ -35,16 +38,8 @@ PLANE = Slice(
 def scores(policy: hr.CategoricalPolicy, episodes: int) -> Array:
     """Scores (episodes,) of the policy on CartPole-v1, the same starts for every policy."""
     env = gym.make("CartPole-v1")
-    rng = np.random.default_rng(0)
-    totals = np.zeros(episodes)
-    for episode in range(episodes):
-        observation, _ = env.reset(seed=episode)
-        finished = False
-        while not finished:
-            observation, reward, terminated, truncated, _ = env.step(policy.act(observation, rng))
-            totals[episode] += float(reward)
-            finished = terminated or truncated
-    return totals
+    starts = [Start.of(seed=0, number=number) for number in range(episodes)]
+    return np.array([play(env, drawing(policy, s.rng), s.environment).score for s in starts])
 
 
 def table(before: hr.Violations, after: hr.Violations) -> Table:
@@ -69,7 +64,7 @@ def picture(policies: dict[str, hr.CategoricalPolicy], rules: list[hr.Constraint
     figure = new_figure(9.6, 4.3)
     panels = figure.subplots(1, len(policies), sharey=True)
     for axes, (title, policy) in zip(panels, policies.items(), strict=True):
-        mesh = draw_policy(axes, policy, PLANE, action=cartpole.RIGHT)
+        mesh = draw_policy(axes, policy, PLANE, action=RIGHT)
         for rule, colour in zip(rules, ("#b2182b", "#2166ac"), strict=True):
             draw_states(
                 axes,
@@ -96,7 +91,7 @@ def main() -> None:
 
     console = Console()
     env = gym.make("CartPole-v1")
-    rules = cartpole.constraints()
+    rules = list(load("cartpole").constraints)
     untouched = hr.CategoricalPolicy.mlp(env, hidden=[5000], seed=options.seed)
     policy = hr.CategoricalPolicy.mlp(env, hidden=[5000], seed=options.seed)
 

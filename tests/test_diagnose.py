@@ -10,7 +10,7 @@ import torch
 import handrail as hr
 from handrail.conflicts import find_conflict
 from handrail.expansion import expand
-from handrail.experiments import cartpole
+from tests import cartpole
 from tests.conftest import small_policy
 
 INF = np.inf

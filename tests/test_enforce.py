@@ -12,7 +12,7 @@ from torch import nn
 
 import handrail as hr
 from handrail import enforcement as enforce_module
-from handrail.experiments import cartpole
+from tests import cartpole
 from tests.conftest import sharpen, small_policy, spaces
 
 CARTPOLE = gym.make("CartPole-v1")

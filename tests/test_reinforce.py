@@ -24,11 +24,11 @@ from handrail.errors import (
     UnsatisfiedConstraints,
 )
 from handrail.expansion import expand
-from handrail.experiments import cartpole
 from handrail.records import Record, Seconds
 from handrail.reinforce import Reinforce
 from handrail.settings import LearnerSettings
 from handrail.updates import apply_update, worst_violation
+from tests import cartpole
 from tests.conftest import Golden, small_policy
 from tests.environments import Failing, Pixels, corridor
 
@@ -316,13 +316,11 @@ def test_a_learner_of_your_own_parts_needs_them_to_be_loaded(tmp_path: Path) -> 
 
 
 _PROCESS = """
-import hashlib, gymnasium as gym, torch
-import handrail as hr
-from handrail.expansion import expand
-from handrail.experiments import cartpole
+import hashlib, gymnasium as gym
 from handrail.reinforce import Reinforce
+from handrail.rulebook import load
 env = gym.make("CartPole-v1", max_episode_steps=100)
-agent = Reinforce(env, constraints=cartpole.constraints(), seed=7)
+agent = Reinforce(env, constraints=load("cartpole").constraints, seed=7)
 records = agent.learn(episodes=4)
 digest = hashlib.sha256(repr(records).encode())
 for p in agent.policy.parameters:

@@ -27,7 +27,6 @@ import handrail as hr
 from handrail.arrays import Array
 from handrail.constraints import AtLeast, AtMost, Between, Equal
 from handrail.errors import InvalidRulebook
-from handrail.experiments import cartpole
 from handrail.rows import concatenate
 from handrail.rulebook import (
     EnvironmentSpec,
@@ -42,6 +41,7 @@ from handrail.rulebook import (
 from handrail.rulebook.__main__ import main as print_schema
 from handrail.rulebook.source import MAX_BYTES, read
 from handrail.settings import RunSettings
+from tests import cartpole
 
 ROOT = Path(__file__).parent.parent
 BAD = sorted((Path(__file__).parent / "bad_rulebooks").glob("*.yaml"))

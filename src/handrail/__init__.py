@@ -28,10 +28,14 @@ from handrail.regions import Points
 from handrail.reinforce import Reinforce
 from handrail.relations import Linear, Symmetric, Term
 from handrail.returns import SafeReturns, safe_returns, update
+from handrail.rulebook import Rulebook
+from handrail.rulebook import load as load_rulebook
+from handrail.runs import Run, make_agent
 from handrail.tangent import predict_change, tangent_kernel
+from handrail.version import VERSION
 from handrail.violations import Violations, measure
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "AtLeast",
@@ -59,6 +63,8 @@ __all__ = [
     "Points",
     "Record",
     "Reinforce",
+    "Rulebook",
+    "Run",
     "SafeReturns",
     "Seconds",
     "ShapeMismatch",
@@ -70,6 +76,8 @@ __all__ = [
     "Violations",
     "diagnose",
     "enforce",
+    "load_rulebook",
+    "make_agent",
     "measure",
     "predict_change",
     "safe_returns",

@@ -19,7 +19,6 @@ from typing import Any, final
 
 import gymnasium as gym
 
-import handrail
 from handrail.errors import HandrailError, InvalidRun, StorageFailure
 from handrail.ledger import Ledger, beginning, read_records
 from handrail.policies import CategoricalPolicy
@@ -27,6 +26,7 @@ from handrail.records import Record, Seconds
 from handrail.reinforce import Reinforce
 from handrail.rulebook import Rulebook, parse, with_settings
 from handrail.storage import FORMAT, check_format, load_state, save_state, to_json, write_atomically
+from handrail.version import VERSION
 
 CONFIGURATION, CONSTRAINTS, CHECKPOINTS = "configuration.json", "constraints.yaml", "checkpoints"
 _KEPT = 2  # checkpoints: the newest, and one to fall back on
@@ -58,7 +58,7 @@ class Run:
         text = rulebook.text.encode()
         configuration = {
             "format": FORMAT,
-            "version": handrail.__version__,
+            "version": VERSION,
             "name": rulebook.name,
             "constraints": hashlib.sha256(text).hexdigest(),
             "settings": rulebook.settings.model_dump(),

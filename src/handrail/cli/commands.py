@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-import handrail
 from handrail.cli.films import film, watch
 from handrail.cli.groups import free_folder, open_runs, seed_folder
 from handrail.cli.options import import_modules, plane_of, settings_of
@@ -25,6 +24,7 @@ from handrail.report import summarise_runs, write_report
 from handrail.rulebook import load, with_settings
 from handrail.rulebook import schema as json_schema
 from handrail.runs import Run, make_policy
+from handrail.version import VERSION
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -247,4 +247,4 @@ def schema() -> None:
 @app.command()
 def version() -> None:
     """Print the version."""
-    typer.echo(handrail.__version__)
+    typer.echo(VERSION)

@@ -1,0 +1,3 @@
+"""The version, which saved runs name."""
+
+VERSION = "0.1.0"
