@@ -15,6 +15,7 @@ from benchmarks.enforcement import measure_enforcement
 from benchmarks.growth import measure_growth
 from benchmarks.inference import measure_inference
 from benchmarks.kernel import measure_kernels
+from benchmarks.learning import measure_learning
 from benchmarks.machine import cores_got, settle_allocator, this_machine
 from benchmarks.pictures import growth_picture, kernel_picture
 from benchmarks.plan import FULL, QUICK, Plan
@@ -60,6 +61,7 @@ def _measure(plan: Plan, quick: bool, console: Console) -> Results:
     growth = part("growth", measure_growth)
     inference = part("one observation", measure_inference)
     enforcement = part("exact enforcement", measure_enforcement)
+    learning = part("whole training runs", measure_learning)
     return Results(
         machine=this_machine(cores),
         plan=plan,
@@ -70,6 +72,7 @@ def _measure(plan: Plan, quick: bool, console: Console) -> Results:
         growth=growth,
         inference=inference,
         enforcement=enforcement,
+        learning=learning,
     )
 
 

@@ -35,7 +35,7 @@ class InferenceResults:
 
 
 def measure_inference(plan: Plan) -> list[InferenceResults]:
-    """Time `policy.act`, `env.step`, and torch module + Categorical.sample, one thread."""
+    """Time `policy.actor`, `env.step`, and torch module + Categorical.sample, one thread."""
     return [_measure(plan, environment) for environment in ENVIRONMENTS]
 
 
@@ -63,11 +63,12 @@ def _measure(plan: Plan, environment: str) -> InferenceResults:
 
 
 def _acting(policy: hr.CategoricalPolicy, observation: NDArray[Any]) -> Callable[[], None]:
-    rng = np.random.default_rng(0)
+    act = policy.actor(np.random.default_rng(0))  # as collecting does: once per episode
+    state = observation.astype(np.float64)
 
     def run() -> None:
         for _ in range(_CALLS):
-            policy.act(observation, rng)
+            act(state)
 
     return run
 

@@ -23,6 +23,8 @@ class Plan:
         inference_rounds: turns of one observation.
         enforce_seeds: random networks to enforce.
         enforce_rounds: turns for each of them.
+        learning_blocks: turns of learning and of bare environment steps.
+        learning_episodes: in each of them.
     """
 
     width: int
@@ -36,6 +38,8 @@ class Plan:
     inference_rounds: int
     enforce_seeds: int
     enforce_rounds: int
+    learning_blocks: int
+    learning_episodes: int
 
 
 FULL = Plan(
@@ -50,6 +54,8 @@ FULL = Plan(
     inference_rounds=500,
     enforce_seeds=5,
     enforce_rounds=5,
+    learning_blocks=10,
+    learning_episodes=10,
 )
 
 QUICK = Plan(
@@ -64,4 +70,6 @@ QUICK = Plan(
     inference_rounds=50,
     enforce_seeds=2,
     enforce_rounds=2,
+    learning_blocks=2,
+    learning_episodes=2,
 )

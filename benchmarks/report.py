@@ -8,6 +8,7 @@ from benchmarks.enforcement import EnforcementResults
 from benchmarks.growth import Curve, GrowthResults
 from benchmarks.inference import InferenceResults
 from benchmarks.kernel import KernelTiming
+from benchmarks.learning import LearningCost
 from benchmarks.results import Results, targets
 from benchmarks.stages import STAGES
 from benchmarks.update import ExplicitComparison, PlainComparison, UpdateResults
@@ -23,6 +24,7 @@ def page(results: Results) -> str:
         _growth_section(results.growth),
         _inference_section(results.inference),
         _enforcement_section(results.enforcement),
+        _learning_section(results.learning),
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -328,6 +330,30 @@ def _enforcement_section(enforcement: EnforcementResults) -> str:
 `handrail.enforce` of the paper's 18 constraints from random networks, until the real network \
 meets all of them to 1e-6, next to one plain update of {enforcement.batch} states, one thread. \
 The median ratio is **{enforcement.median_ratio:.1f}**.
+
+{_table(header, rows)}"""
+
+
+def _learning_section(costs: list[LearningCost]) -> str:
+    rows = [
+        [
+            one.name,
+            f"{one.episodes}",
+            f"{one.steps:,}",
+            f"{1e6 * one.bare_seconds:.1f}",
+            f"**{one.ratio:.2f}**",
+            f"{one.quartiles[0]:.2f} … {one.quartiles[1]:.2f}",
+            *(f"{100 * share:.0f}" for share in one.shares.values()),
+        ]
+        for one in costs
+    ]
+    header = ["file", "episodes", "steps", "bare step, µs", "ratio", "quartiles", "collect, %"]
+    header += ["predict, %", "solve, %", "update, %"]
+    return f"""## A whole training run
+
+Wall time of learning with exact enforcement, settings of the bundled constraint file, divided by \
+the time of the same environment steps alone: the same seeds and actions, block by block in turns. \
+The shares say where the learning time goes; collecting contains the environment itself.
 
 {_table(header, rows)}"""
 

@@ -10,6 +10,7 @@ from benchmarks.enforcement import EnforcementResults
 from benchmarks.growth import LINEAR, GrowthResults
 from benchmarks.inference import InferenceResults
 from benchmarks.kernel import KernelTiming
+from benchmarks.learning import LearningCost
 from benchmarks.machine import Machine
 from benchmarks.plan import FULL, Plan
 from benchmarks.update import UpdateResults
@@ -32,6 +33,7 @@ class Results:
     growth: GrowthResults
     inference: list[InferenceResults]
     enforcement: EnforcementResults
+    learning: list[LearningCost]
 
     @property
     def is_full(self) -> bool:
@@ -85,6 +87,15 @@ def targets(results: Results) -> list[Target]:
             f"linear: ≤ {LINEAR:g}",
             f"{exponent:.2f}",
             verdict(exponent <= LINEAR),
+        ),
+        *(
+            Target(
+                f"training run on {one.name}, relative to its bare environment steps",
+                f"≤ {one.most:g}",
+                f"{one.ratio:.2f}",
+                verdict(one.ratio <= one.most),
+            )
+            for one in results.learning
         ),
     ]
 

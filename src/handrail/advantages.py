@@ -172,9 +172,11 @@ class Value(Baseline):
                 f"environment has {n_observations}. Use baseline='time_average'."
             )
         self._decay = decay
-        self._weights = np.zeros(2 * n_observations + 1)
-        # Per recent episode ΦᵀΦ and Φᵀy of its steps: all that a fit needs to know of it.
-        self._recent: deque[tuple[Array, Array]] = deque(maxlen=window)
+        self._window = window
+        size = 2 * n_observations + 1
+        self._weights = np.zeros(size)
+        # ΦᵀΦ and Φᵀy of the steps of each recent episode: all that a fit needs to know of it.
+        self._squares, self._moments = np.zeros((0, size, size)), np.zeros((0, size))
         self._spread = Spread(window)
 
     def advantages(self, episodes: Sequence[Episode], discount: float) -> list[Array]:
@@ -183,15 +185,16 @@ class Value(Baseline):
         for episode, phi in zip(episodes, features, strict=True):
             after = 0.0 if episode.terminated else float(phi[-1] @ self._weights)
             returns = discounted(episode.rewards, discount, after)
-            self._recent.append((phi[:-1].T @ phi[:-1], phi[:-1].T @ returns))
+            squares, moments = phi[:-1].T @ phi[:-1], phi[:-1].T @ returns
+            self._squares = np.concatenate([self._squares, squares[None]])[-self._window :]
+            self._moments = np.concatenate([self._moments, moments[None]])[-self._window :]
         self._weights = self._fit()
         return self._spread.in_units(
             [self._generalised(e, phi, discount) for e, phi in zip(episodes, features, strict=True)]
         )
 
     def _fit(self) -> Array:
-        squares = np.sum([one for one, _ in self._recent], axis=0)
-        moments = np.sum([one for _, one in self._recent], axis=0)
+        squares, moments = self._squares.sum(axis=0), self._moments.sum(axis=0)
         # Features of unit size, and a ridge that only matters where they say the same.
         size = np.sqrt(np.diag(squares))
         size[size == 0.0] = 1.0  # of observations that were always zero
@@ -208,19 +211,18 @@ class Value(Baseline):
 
     def memory(self) -> dict[str, Array]:
         """The weights, and the moments of recent episodes, oldest first."""
-        saved = {"weights": self._weights, "spread": self._spread.memory()}
-        for i, (squares, moments) in enumerate(self._recent):
-            saved[f"squares.{i:06d}"] = squares
-            saved[f"moments.{i:06d}"] = moments
-        return saved
+        return {
+            "weights": self._weights,
+            "squares": self._squares,
+            "moments": self._moments,
+            "spread": self._spread.memory(),
+        }
 
     def recall(self, memory: Mapping[str, Array]) -> None:
         """Continue with these weights and recent episodes."""
         self._weights = memory["weights"]
+        self._squares, self._moments = memory["squares"], memory["moments"]
         self._spread.recall(memory["spread"])
-        self._recent.clear()
-        for key in sorted(k for k in memory if k.startswith("squares.")):
-            self._recent.append((memory[key], memory[key.replace("squares", "moments")]))
 
 
 def _features(states: Array) -> Array:

@@ -33,6 +33,26 @@ def _compile(function: _Function) -> _Function:
 
 
 @_compile
+def _set_rows(total: Array, start: Array, factors: Array, rows: Array, first: int) -> None:
+    """Total = start + Σ_q factor_q · rows[q, first:], where `start` begins at `first`, too."""
+    n = total.shape[0]
+    last = first + n
+    own = start[first:last]
+    if factors.shape[0] < 4:
+        for j in range(n):
+            total[j] = own[j]
+        _add_rows(total, factors, rows, first)
+        return
+    f0, f1, f2, f3 = factors[0], factors[1], factors[2], factors[3]
+    r0, r1 = rows[0, first:last], rows[1, first:last]
+    r2, r3 = rows[2, first:last], rows[3, first:last]
+    for j in range(n):
+        total[j] = own[j] + (f0 * r0[j] + f1 * r1[j]) + (f2 * r2[j] + f3 * r3[j])
+    if factors.shape[0] > 4:
+        _add_rows(total, factors[4:], rows[4:], first)
+
+
+@_compile
 def _add_rows(total: Array, factors: Array, rows: Array, first: int) -> None:
     """Total += Σ_q factor_q · rows[q, first:], four rows a pass: each pass reads `total` again."""
     n = total.shape[0]
@@ -43,7 +63,7 @@ def _add_rows(total: Array, factors: Array, rows: Array, first: int) -> None:
         r0, r1 = rows[q, first:last], rows[q + 1, first:last]
         r2, r3 = rows[q + 2, first:last], rows[q + 3, first:last]
         for j in range(n):
-            total[j] += f0 * r0[j] + f1 * r1[j] + f2 * r2[j] + f3 * r3[j]
+            total[j] += (f0 * r0[j] + f1 * r1[j]) + (f2 * r2[j] + f3 * r3[j])
         q += 4
     while q < factors.shape[0]:
         f0 = factors[q]
@@ -54,28 +74,27 @@ def _add_rows(total: Array, factors: Array, rows: Array, first: int) -> None:
 
 
 @_compile
-def _hidden(inward: Array, bias: Array, state: Array, first: int, units: Array) -> None:
-    """The units from `first` on, before their ReLU."""
+def _add_products(totals: Array, units: Array, rows: Array, first: int) -> None:
+    """totals_a += rows[a, first:] · max(units, 0), two rows a pass. NaN passes through."""
     n = units.shape[0]
-    own = bias[first : first + n]
-    for j in range(n):
-        units[j] = own[j]
-    _add_rows(units, state, inward, first)
-
-
-@_compile
-def _rectify(units: Array) -> None:
-    for j in range(units.shape[0]):
-        # Written so that NaN passes through.
-        units[j] = 0.0 if units[j] < 0.0 else units[j]
-
-
-@_compile
-def _dot(one: Array, other: Array) -> float:
-    total = 0.0
-    for j in range(one.shape[0]):
-        total += one[j] * other[j]
-    return total
+    last = first + n
+    a = 0
+    while a + 2 <= totals.shape[0]:
+        r0, r1 = rows[a, first:last], rows[a + 1, first:last]
+        t0 = t1 = 0.0
+        for j in range(n):
+            unit = 0.0 if units[j] < 0.0 else units[j]
+            t0 += r0[j] * unit
+            t1 += r1[j] * unit
+        totals[a] += t0
+        totals[a + 1] += t1
+        a += 2
+    if a < totals.shape[0]:
+        r0 = rows[a, first:last]
+        t0 = 0.0
+        for j in range(n):
+            t0 += r0[j] * (0.0 if units[j] < 0.0 else units[j])
+        totals[a] += t0
 
 
 @_compile
@@ -92,10 +111,8 @@ def forward(
         last = min(first + _BLOCK, n_hidden)
         units = block[: last - first]
         for k in range(states.shape[0]):
-            _hidden(inward, inward_bias, states[k], first, units)
-            _rectify(units)
-            for a in range(n_actions):
-                logits[k, a] += _dot(outward[a, first:last], units)
+            _set_rows(units, inward_bias, states[k], inward, first)
+            _add_products(logits[k], units, outward, first)
     return logits
 
 
@@ -112,7 +129,7 @@ def backward(
     of_inward, of_inward_bias = np.zeros((n_observations, n_hidden)), np.zeros(n_hidden)
     of_outward, of_outward_bias = np.zeros((n_actions, n_hidden)), np.zeros(n_actions)
     units, signals = np.empty((_TOGETHER, _BLOCK)), np.empty((_TOGETHER, _BLOCK))
-    ones = np.ones(_TOGETHER)
+    ones, nothing = np.ones(_TOGETHER), np.zeros(n_hidden)
     by_observation, by_action = np.ascontiguousarray(states.T), np.ascontiguousarray(weights.T)
     for first in range(0, n_hidden, _BLOCK):
         last = min(first + _BLOCK, n_hidden)
@@ -121,12 +138,11 @@ def backward(
             stop = min(start + _TOGETHER, n_states)
             for k in range(start, stop):
                 unit, signal = units[k - start, :n], signals[k - start, :n]
-                _hidden(inward, inward_bias, states[k], first, unit)
-                signal[:] = 0.0
-                _add_rows(signal, weights[k], outward, first)
+                _set_rows(unit, inward_bias, states[k], inward, first)
+                _set_rows(signal, nothing, weights[k], outward, first)
                 for j in range(n):
                     signal[j] = signal[j] if unit[j] > 0.0 else 0.0
-                _rectify(unit)
+                    unit[j] = 0.0 if unit[j] < 0.0 else unit[j]
             _add_rows(of_inward_bias[first:last], ones[: stop - start], signals, 0)
             for i in range(n_observations):
                 _add_rows(of_inward[i, first:last], by_observation[i, start:stop], signals, 0)
@@ -135,6 +151,14 @@ def backward(
     for k in range(n_states):
         of_outward_bias += weights[k]
     return of_inward, of_inward_bias, of_outward, of_outward_bias
+
+
+@_compile
+def _product_where_active(one: Array, other: Array, units: Array) -> float:
+    total = 0.0
+    for j in range(one.shape[0]):
+        total += one[j] * (other[j] if units[j] > 0.0 else 0.0)
+    return total
 
 
 @_compile
@@ -158,14 +182,11 @@ def forward_mode(
         last = min(first + _BLOCK, n_hidden)
         unit, change = block[: last - first], changes[: last - first]
         for k in range(states.shape[0]):
-            _hidden(inward, inward_bias, states[k], first, unit)
-            _hidden(inward_change, inward_bias_change, states[k], first, change)
-            for j in range(last - first):
-                change[j] = change[j] if unit[j] > 0.0 else 0.0
-            _rectify(unit)
+            _set_rows(unit, inward_bias, states[k], inward, first)
+            _add_products(result[k], unit, outward_change, first)
+            _set_rows(change, inward_bias_change, states[k], inward_change, first)
             for a in range(n_actions):
-                result[k, a] += _dot(outward[a, first:last], change)
-                result[k, a] += _dot(outward_change[a, first:last], unit)
+                result[k, a] += _product_where_active(outward[a, first:last], change, unit)
     return result
 
 

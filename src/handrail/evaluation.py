@@ -19,11 +19,13 @@ class Evaluation:
         scores: one per episode.
         lengths: steps of each.
         violations: of the policy that played, if it has constraints.
+        tolerance: the violation that counts as none.
     """
 
     scores: tuple[float, ...]
     lengths: tuple[int, ...]
     violations: Violations | None
+    tolerance: float
 
     @property
     def mean(self) -> float:
@@ -36,6 +38,11 @@ class Evaluation:
         return float(np.std(self.scores))
 
     @property
+    def satisfied(self) -> bool:
+        """Whether every constraint holds, within the tolerance."""
+        return self.worst_violation is None or self.worst_violation <= self.tolerance
+
+    @property
     def worst_violation(self) -> float | None:
         """Positive means broken; None without constraints."""
         return None if self.violations is None else self.violations.worst_violation
@@ -44,6 +51,7 @@ class Evaluation:
         text = f"{len(self.scores)} episodes: {self.mean:.1f} ± {self.deviation:.1f}"
         if self.violations is None:
             return text
-        broken = int((self.violations.violations > 0.0).sum())
+        broken = int((self.violations.violations > self.tolerance).sum())
         verdict = f"{broken} of {len(self.violations)} constraint rows violated"
-        return f"{text}; {verdict}, worst {self.violations.worst_violation:+.1e}"
+        worst = f"worst {self.violations.worst_violation:+.1e}, tolerance {self.tolerance:g}"
+        return f"{text}; {verdict} ({worst})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import final
 
@@ -17,15 +18,19 @@ class FusedNetwork:
     """Linear, ReLU, Linear in float64 on the CPU: the paper's network.
 
     The arrays are views of the torch parameters, so an in-place update is seen at once.
+
+    Attributes:
+        parameters: in the order of the module; all of them are trainable.
     """
 
-    def __init__(self, first: nn.Linear, last: nn.Linear) -> None:
+    def __init__(self, module: nn.Sequential, first: nn.Linear, last: nn.Linear) -> None:
         from handrail import compiled  # noqa: PLC0415  (numba is optional, and slow to import)
 
         self._passes = compiled
-        self._parameters = (first.weight, first.bias, last.weight, last.bias)
+        self._layers, self._first, self._last = tuple(module), first, last
+        self.parameters: tuple[nn.Parameter, ...] = tuple(module.parameters())
         self._addresses = self._current_addresses()
-        inward, inward_bias, outward, outward_bias = (p.detach().numpy() for p in self._parameters)
+        inward, inward_bias, outward, outward_bias = (p.detach().numpy() for p in self.parameters)
         self._weights = (inward.T, inward_bias, outward, outward_bias)
 
     @classmethod
@@ -41,15 +46,20 @@ class FusedNetwork:
         assert isinstance(last, nn.Linear)
         if first.bias is None or last.bias is None or not _is_plain(module, first, last):
             return None
-        return cls(first, last)
+        return cls(module, first, last)
 
     def is_of(self, module: nn.Module) -> bool:
         """Whether these still are the module's weights: none was swapped, moved or frozen."""
-        own = tuple(module.parameters())
-        same = len(own) == 4 and all(
-            a is b and a.requires_grad for a, b in zip(own, self._parameters, strict=True)
+        # By the private dictionaries: this is asked before every pass, and the public ways to them
+        # take longer than a pass over a few states.
+        first, last = self._first._parameters, self._last._parameters
+        own = (first["weight"], first["bias"], last["weight"], last["bias"])
+        return (
+            tuple(module._modules.values()) == self._layers
+            and all(a is b for a, b in zip(own, self.parameters, strict=True))
+            and all(parameter.requires_grad for parameter in self.parameters)
+            and self._current_addresses() == self._addresses
         )
-        return same and self._current_addresses() == self._addresses
 
     @property
     def n_observations(self) -> int:
@@ -60,9 +70,17 @@ class FusedNetwork:
         """(n, n_actions)."""
         return self._passes.forward(*self._weights, self._flat(states))
 
-    def draw(self, state: Array, uniform: float) -> int:
-        """An action for one state from one uniform number; -1 if the logits are not finite."""
-        return self._passes.draw(*self._weights, self._flat(state[None])[0], uniform)
+    def drawer(self, rng: np.random.Generator) -> Callable[[Array], int]:
+        """For one state, an action; -1 if the logits are not finite."""
+        draw, (inward, inward_bias, outward, outward_bias) = self._passes.draw, self._weights
+        shape, uniform, flat = (self.n_observations,), rng.random, self._flat
+
+        def draw_one(state: Array) -> int:
+            if state.shape != shape:
+                state = flat(state[None])[0]
+            return draw(inward, inward_bias, outward, outward_bias, state, uniform())
+
+        return draw_one
 
     def pull_back(self, states: Array, weights: Array) -> tuple[Tensor, ...]:
         """Gradient of Σ_k weights_k · logits(s_k), one tensor per parameter."""
@@ -93,7 +111,7 @@ class FusedNetwork:
 
         The signal is what arrives backwards at the layer's output from weights · logits (H4).
         """
-        first, first_bias, last, _ = (parameter.detach() for parameter in self._parameters)
+        first, first_bias, last, _ = (parameter.detach() for parameter in self.parameters)
         inputs, outward = torch.from_numpy(self._flat(states)), torch.from_numpy(weights)
         hidden = torch.addmm(first_bias, inputs, first.T)
         active = hidden > 0.0
@@ -109,7 +127,7 @@ class FusedNetwork:
         return flat
 
     def _current_addresses(self) -> tuple[int, ...]:
-        return tuple(parameter.data_ptr() for parameter in self._parameters)
+        return tuple(parameter.data_ptr() for parameter in self.parameters)
 
 
 def _is_plain(module: nn.Module, first: nn.Linear, last: nn.Linear) -> bool:

@@ -82,6 +82,9 @@ class CategoricalPolicy:
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
         """The trainable parameters, in the order of the module."""
+        fused = self.fused()
+        if fused is not None:
+            return fused.parameters
         return tuple(p for p in self.module.parameters() if p.requires_grad)
 
     @property
@@ -173,9 +176,11 @@ class CategoricalPolicy:
         if fused is None:
             return lambda state: self._draw(state, rng)
 
+        draw_one = fused.drawer(rng)
+
         def draw(state: Array) -> int:
             try:
-                action = fused.draw(state, rng.random())
+                action = draw_one(state)
             except ValueError as error:
                 raise self._refusal(state[None], error) from error
             if action < 0:

@@ -229,6 +229,7 @@ class Reinforce:
             scores=tuple(episode.score for episode in played[:episodes]),
             lengths=tuple(len(episode) for episode in played[:episodes]),
             violations=None if rows is None else measure_rows(self.policy, rows),
+            tolerance=self.settings.tolerance,
         )
 
     def save(self, path: str | Path) -> None:

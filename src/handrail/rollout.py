@@ -104,6 +104,8 @@ def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
     rewards: list[Any] = []
     state = _as_numbers(_reset(env, seed), "on reset")
     finished = terminated = False
+    # The hot loop: nothing is looked up, checked or formatted here that can wait.
+    step, array = env.step, np.array
     while not finished:
         try:
             action = act(state)
@@ -113,12 +115,15 @@ def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
         states.append(state)
         actions.append(action)
         try:
-            observation, reward, terminated, truncated, _ = env.step(action)
+            observation, reward, terminated, truncated, _ = step(action)
         except Exception as error:
             raise EnvironmentFailure(
                 f"The environment raised {type(error).__name__} at step {len(rewards)}: {error}"
             ) from error
-        state = _as_numbers(observation, f"at step {len(rewards)}")
+        try:
+            state = array(observation, dtype=np.float64)
+        except (TypeError, ValueError):
+            state = _as_numbers(observation, f"at step {len(rewards)}")
         rewards.append(reward)
         finished = terminated or truncated
     return _episode(states, actions, rewards, state, bool(terminated))

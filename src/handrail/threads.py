@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import torch
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 
 @contextmanager
@@ -20,7 +21,13 @@ def one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with threadpool_limits(limits=1):
+        with _pools().limit(limits=1):
             yield
     finally:
         torch.set_num_threads(before)
+
+
+@cache
+def _pools() -> ThreadpoolController:
+    """The thread pools of this process; finding them takes milliseconds."""
+    return ThreadpoolController()
