@@ -15,8 +15,8 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[box2d,fast,tensorboard,dev]"
 	@touch $@
 
-demo: $(READY) ## a random policy is made to obey, and plays before and after
-	$(BIN)/python examples/obey_before_training.py
+demo: $(READY) ## train Cartpole from its constraint file on 3 seeds, and write a report with pictures
+	$(BIN)/handrail train cartpole --episodes 100 --seeds 3
 
 # One thread: with the other core busy, small two-thread operations wait for each other.
 test test-slow: export OMP_NUM_THREADS := 1

@@ -126,7 +126,7 @@ def test_an_unknown_name_lists_the_bundled_ones() -> None:
     with pytest.raises(InvalidRulebook) as caught:
         load("cart_pole")
     assert "'cart_pole' does not exist." in str(caught.value)
-    assert "cartpole, cartpole_equality, " in str(caught.value)
+    assert "cartpole, cartpole_500, cartpole_equality, " in str(caught.value)
     assert "Did you mean 'cartpole'?" in str(caught.value)
 
 
