@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, final
+from unittest.mock import patch
 
 import gymnasium as gym
 import numpy as np
 
 from benchmarks.plan import Plan
+from handrail import players
 from handrail.records import Seconds
-from handrail.reinforce import Reinforce
+from handrail.rollout import Act, Episode, play
 from handrail.rulebook import load, with_settings
-from handrail.runs import make_policy
+from handrail.runs import make_agent
 
 # What a run may cost, in units of the bare steps.
 MOST = {"cartpole": 5.0, "cartpole_500": 5.0, "lunar_lander": 2.5}
 _WARM_UP = 3
+_Tape = list[tuple[int, list[int]]]
 
 
 @final
@@ -53,24 +58,23 @@ def measure_learning(plan: Plan) -> list[LearningCost]:
 
 def _measure(name: str, plan: Plan) -> LearningCost:
     book = with_settings(load(name), network={"hidden": [plan.width]})
-    tape = _Tape(book.make_environment())
-    settings = book.settings.learner
-    agent = Reinforce.with_settings(tape, make_policy(book, tape), book.constraints, settings)
+    agent = make_agent(book)
+    env = book.make_environment()
     agent.learn(episodes=_WARM_UP, progress_bar=False)
     before = agent.steps
     spent: list[Seconds] = []
     learning, bare = [], []
     for _ in range(plan.learning_blocks):
-        tape.episodes.clear()
+        with _taping() as tape:
+            start = time.perf_counter()
+            agent.learn(
+                episodes=plan.learning_episodes,
+                progress_bar=False,
+                callbacks=[lambda _agent, _record, seconds: spent.append(seconds)],
+            )
+            learning.append(time.perf_counter() - start)
         start = time.perf_counter()
-        agent.learn(
-            episodes=plan.learning_episodes,
-            progress_bar=False,
-            callbacks=[lambda _agent, _record, seconds: spent.append(seconds)],
-        )
-        learning.append(time.perf_counter() - start)
-        start = time.perf_counter()
-        tape.replay()
+        _replay(env, tape)
         bare.append(time.perf_counter() - start)
     ratios = np.array(learning) / np.array(bare)
     stages = ("collecting", "predicting", "solving", "updating")
@@ -88,29 +92,23 @@ def _measure(name: str, plan: Plan) -> LearningCost:
     )
 
 
-@final
-class _Tape(gym.Wrapper[Any, Any, Any, Any]):
-    """Remembers seeds and actions, to step through the same episodes without a policy."""
+@contextmanager
+def _taping() -> Iterator[_Tape]:
+    """The seed and the actions of every episode that is played in the block."""
+    tape: _Tape = []
 
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
-        super().__init__(env)
-        self.episodes: list[tuple[int | None, list[Any]]] = []
+    def play_and_tape(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
+        episode = play(env, act, seed)
+        tape.append((seed, episode.actions.tolist()))
+        return episode
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Begin a new episode on the tape."""
-        self.episodes.append((seed, []))
-        return self.env.reset(seed=seed, options=options)
+    with patch.object(players, "play", play_and_tape):
+        yield tape
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Put the action on the tape."""
-        self.episodes[-1][1].append(action)
-        return self.env.step(action)
 
-    def replay(self) -> None:
-        """The environment alone."""
-        for seed, actions in self.episodes:
-            self.env.reset(seed=seed)
-            for action in actions:
-                self.env.step(action)
+def _replay(env: gym.Env[Any, Any], tape: _Tape) -> None:
+    """The same episodes without a policy: the environment alone."""
+    for seed, actions in tape:
+        env.reset(seed=seed)
+        for action in actions:
+            env.step(action)

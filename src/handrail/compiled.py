@@ -191,6 +191,66 @@ def forward_mode(
 
 
 @_compile
+def _add_dots(totals: Array, one: Array, rows: Array) -> None:
+    """totals_i += rows_i · one, for the first rows, four a pass: each pass reads `one` again."""
+    n = one.shape[0]
+    i = 0
+    while i + 4 <= totals.shape[0]:
+        r0, r1, r2, r3 = rows[i, :n], rows[i + 1, :n], rows[i + 2, :n], rows[i + 3, :n]
+        t0 = t1 = t2 = t3 = 0.0
+        for j in range(n):
+            t0 += r0[j] * one[j]
+            t1 += r1[j] * one[j]
+            t2 += r2[j] * one[j]
+            t3 += r3[j] * one[j]
+        totals[i] += t0
+        totals[i + 1] += t1
+        totals[i + 2] += t2
+        totals[i + 3] += t3
+        i += 4
+    while i < totals.shape[0]:
+        r0 = rows[i, :n]
+        t0 = 0.0
+        for j in range(n):
+            t0 += r0[j] * one[j]
+        totals[i] += t0
+        i += 1
+
+
+@_compile
+def kernel(
+    inward: Array, inward_bias: Array, outward: Array, states: Array, weights: Array
+) -> Array:
+    """Inner products (n, n) of the gradients of weights_k · logits_k (H4).
+
+    For few states: beyond what fits in the cache, matrix products are faster.
+    """
+    n_states, n_hidden = states.shape[0], inward.shape[1]
+    units, signals = np.empty((n_states, _BLOCK)), np.empty((n_states, _BLOCK))
+    of_units, of_signals = np.zeros((n_states, n_states)), np.zeros((n_states, n_states))
+    nothing = np.zeros(n_hidden)
+    for first in range(0, n_hidden, _BLOCK):
+        n = min(_BLOCK, n_hidden - first)
+        for k in range(n_states):
+            unit, signal = units[k, :n], signals[k, :n]
+            _set_rows(unit, inward_bias, states[k], inward, first)
+            _set_rows(signal, nothing, weights[k], outward, first)
+            for j in range(n):
+                signal[j] = signal[j] if unit[j] > 0.0 else 0.0
+                unit[j] = 0.0 if unit[j] < 0.0 else unit[j]
+            # Against this state and those before it: the other triangle is the mirror.
+            _add_dots(of_units[k, : k + 1], unit, units)
+            _add_dots(of_signals[k, : k + 1], signal, signals)
+    result = np.empty((n_states, n_states))
+    for k in range(n_states):
+        for i in range(k + 1):
+            outer = (weights[k] * weights[i]).sum() * (of_units[k, i] + 1.0)
+            inner = of_signals[k, i] * ((states[k] * states[i]).sum() + 1.0)
+            result[k, i] = result[i, k] = outer + inner
+    return result
+
+
+@_compile
 def draw(
     inward: Array,
     inward_bias: Array,

@@ -50,15 +50,21 @@ class FusedNetwork:
 
     def is_of(self, module: nn.Module) -> bool:
         """Whether these still are the module's weights: none was swapped, moved or frozen."""
-        # By the private dictionaries: this is asked before every pass, and the public ways to them
-        # take longer than a pass over a few states.
+        # Written out, and by the private dictionaries: this is asked before every pass, and the
+        # public ways to a parameter take longer than a pass over a few states.
+        inward, inward_bias, outward, outward_bias = self.parameters
         first, last = self._first._parameters, self._last._parameters
-        own = (first["weight"], first["bias"], last["weight"], last["bias"])
         return (
-            tuple(module._modules.values()) == self._layers
-            and all(a is b for a, b in zip(own, self.parameters, strict=True))
-            and all(parameter.requires_grad for parameter in self.parameters)
+            first["weight"] is inward
+            and first["bias"] is inward_bias
+            and last["weight"] is outward
+            and last["bias"] is outward_bias
+            and inward.requires_grad
+            and inward_bias.requires_grad
+            and outward.requires_grad
+            and outward_bias.requires_grad
             and self._current_addresses() == self._addresses
+            and tuple(module._modules.values()) == self._layers
         )
 
     @property
@@ -106,6 +112,12 @@ class FusedNetwork:
             of_outward_bias,
         )
 
+    def kernel(self, states: Array, weights: Array) -> Array:
+        """Inner products (n, n) of the gradients of weights_k · logits(s_k), for few states."""
+        inward, inward_bias, outward, _ = self._weights
+        flat, contiguous = self._flat(states), np.ascontiguousarray(weights)
+        return self._passes.kernel(inward, inward_bias, outward, flat, contiguous)
+
     def layers(self, states: Array, weights: Array) -> list[tuple[Tensor, Tensor]]:
         """Input (n, d_in) and signal (n, r, d_out) of both layers, for weights (n, r, n_actions).
 
@@ -127,7 +139,13 @@ class FusedNetwork:
         return flat
 
     def _current_addresses(self) -> tuple[int, ...]:
-        return tuple(parameter.data_ptr() for parameter in self.parameters)
+        inward, inward_bias, outward, outward_bias = self.parameters
+        return (
+            inward.data_ptr(),
+            inward_bias.data_ptr(),
+            outward.data_ptr(),
+            outward_bias.data_ptr(),
+        )
 
 
 def _is_plain(module: nn.Module, first: nn.Linear, last: nn.Linear) -> bool:

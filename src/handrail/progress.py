@@ -53,6 +53,9 @@ def in_brief(records: Sequence[Record]) -> str:
 def progress_line(goal: Goal, shown: bool) -> Iterator[Callable[[Sequence[Record], int], None]]:
     """Yields a function that takes the newest records and what is done of the goal."""
     console = Console(stderr=True)
+    if not (shown and console.is_terminal):
+        yield lambda _records, _done: None
+        return
     progress = Progress(
         TextColumn("learning"),
         BarColumn(),
@@ -60,7 +63,6 @@ def progress_line(goal: Goal, shown: bool) -> Iterator[Callable[[Sequence[Record
         TextColumn("{task.fields[brief]}"),
         TimeRemainingColumn(),
         console=console,
-        disable=not (shown and console.is_terminal),
     )
     recent: deque[Record] = deque(maxlen=100)
     with progress:
