@@ -137,48 +137,59 @@ def play_in_parallel(
     Each is played to its end, however long the others take: taking whichever finish first would
     prefer short episodes.
     """
-    n = envs.num_envs
-    states: list[list[Array]] = [[] for _ in range(n)]
-    actions: list[list[int]] = [[] for _ in range(n)]
-    rewards: list[list[float]] = [[] for _ in range(n)]
-    episodes: list[Episode | None] = [None] * n
     # Environments that are vectorised by nature have one stream of chance for all.
     each = isinstance(envs.unwrapped, (SyncVectorEnv, AsyncVectorEnv))
     current = _as_numbers(_reset(envs, list(seeds) if each else seeds[0]), "on reset")
     mode = envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+    trails = [_Trail() for _ in range(envs.num_envs)]
     step = 0
-    while None in episodes:
+    while any(trail.episode is None for trail in trails):
         try:
-            chosen = act(current)
+            actions = act(current)
         except InvalidPolicy:
             _refuse_bad_observation(current, step)
             raise
         try:
-            observations, reward, terminated, truncated, infos = envs.step(chosen)
+            observations, rewards, terminated, truncated, infos = envs.step(actions)
         except Exception as error:
             raise EnvironmentFailure(
                 f"The environments raised {type(error).__name__} at step {step}: {error}"
             ) from error
         following = _as_numbers(observations, f"at step {step}")
         finished = np.asarray(terminated) | np.asarray(truncated)
-        for i in range(n):
-            if episodes[i] is not None:
+        for i, trail in enumerate(trails):
+            if trail.episode is not None:
                 continue
-            states[i].append(current[i])
-            actions[i].append(int(chosen[i]))
-            rewards[i].append(float(reward[i]))
+            trail.add(current[i], int(actions[i]), rewards[i])
             if finished[i]:
+                # In this mode the sub-environment has begun its next episode already.
                 last = infos["final_obs"][i] if mode == AutoresetMode.SAME_STEP else following[i]
-                final = _as_numbers(last, f"at step {step}")
-                episodes[i] = _episode(
-                    states[i], actions[i], rewards[i], final, bool(terminated[i])
-                )
+                trail.end(_as_numbers(last, f"at step {step}"), bool(terminated[i]))
         if mode == AutoresetMode.DISABLED and finished.any():
             restarted, _ = envs.reset(options={"reset_mask": finished})
             following = _as_numbers(restarted, f"at step {step}")
         current = following
         step += 1
-    return [episode for episode in episodes if episode is not None]
+    return [trail.episode for trail in trails if trail.episode is not None]
+
+
+@final
+class _Trail:
+    """An episode in the making."""
+
+    def __init__(self) -> None:
+        self.episode: Episode | None = None
+        self._states: list[Array] = []
+        self._actions: list[int] = []
+        self._rewards: list[Any] = []
+
+    def add(self, state: Array, action: int, reward: Any) -> None:
+        self._states.append(state)
+        self._actions.append(action)
+        self._rewards.append(reward)
+
+    def end(self, final_state: Array, terminated: bool) -> None:
+        self.episode = _episode(self._states, self._actions, self._rewards, final_state, terminated)
 
 
 def _reset(env: Any, seed: int | list[int]) -> Any:

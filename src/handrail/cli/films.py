@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import gymnasium as gym
 import numpy as np
@@ -55,6 +55,7 @@ def film(
     return played
 
 
+@final
 class _Camera(gym.Wrapper[Any, Any, Any, Any]):
     """Keeps a picture of every step."""
 
