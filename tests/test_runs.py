@@ -17,7 +17,8 @@ import pytest
 
 from handrail.errors import EnvironmentFailure, HandrailError, InvalidRun, StorageFailure
 from handrail.ledger import METRICS, TIMINGS, read_records, read_seconds
-from handrail.rulebook import Rulebook, parse, with_settings
+from handrail.records import Record, Seconds
+from handrail.rulebook import Rulebook, bundled, load, parse, with_settings
 from handrail.runs import CONFIGURATION, CONSTRAINTS, Run, is_run, make_agent
 from handrail.storage import load_state
 from tests.environments import Corridor, Failing
@@ -86,6 +87,26 @@ def test_tensorboard_reads_the_numbers(whole: Run) -> None:
     np.testing.assert_allclose(scores, [record.score for record in whole.records()], rtol=1e-6)
     assert "handrail/violation_before" in events.Tags()["scalars"]
     assert "handrail/seconds/collecting" in events.Tags()["scalars"]
+
+
+def test_tensorboard_shows_an_interrupted_run_once(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import (  # noqa: PLC0415
+        EventAccumulator,
+    )
+
+    run = Run.create(tmp_path / "run", book(episodes=10))
+
+    def interrupted(record: Record, _: Seconds) -> None:
+        if record.episode == 6:
+            raise KeyboardInterrupt  # no checkpoint since the start: all of it comes again
+
+    with pytest.raises(KeyboardInterrupt):
+        run.learn(watch=interrupted)
+    run.learn()
+    events = EventAccumulator(str(run.folder / "tensorboard"))
+    events.Reload()
+    steps = [event.step for event in events.Scalars("handrail/score")]
+    assert steps == list(range(10))
 
 
 def test_an_opened_run_is_the_same(whole: Run) -> None:
@@ -304,3 +325,13 @@ def test_a_line_that_was_being_written_is_left_out(whole: Run, tmp_path: Path) -
     (run.folder / METRICS).write_bytes(b"nonsense\n")
     with pytest.raises(InvalidRun, match="line 1 is not a record"):
         run.records()
+
+
+@pytest.mark.parametrize("name", bundled())
+def test_every_bundled_file_is_obeyed_from_the_first_step_on(name: str) -> None:
+    agent = make_agent(load(name))
+    assert agent.first_enforcement is not None
+    assert agent.first_enforcement.iterations <= 8
+    records = agent.learn(episodes=2)
+    assert max(record.violation_before or 0.0 for record in records) <= 1e-6
+    assert max(record.violation_after or 0.0 for record in records) <= 1e-6

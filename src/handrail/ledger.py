@@ -39,7 +39,9 @@ class Ledger:
         self._bytes = int(position["bytes"])
         self._metrics = (folder / METRICS).open("ab", buffering=0)
         self._timings = (folder / TIMINGS).open("ab", buffering=0)
-        self._events = _Events(folder / TENSORBOARD) if find_spec("tensorboard") else None
+        self._events = None
+        if find_spec("tensorboard"):
+            self._events = _Events(folder / TENSORBOARD, first_episode=self.lines)
 
     def write(self, record: Record, seconds: Seconds) -> None:
         """Append one episode."""
@@ -124,13 +126,16 @@ class _Events:
     Through TensorBoard's own writer: torch's wrapper around it takes seconds to import.
     """
 
-    def __init__(self, folder: Path) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event  # noqa: PLC0415
+    def __init__(self, folder: Path, first_episode: int) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # noqa: PLC0415
         from tensorboard.compat.proto.summary_pb2 import Summary  # noqa: PLC0415
         from tensorboard.summary.writer.event_file_writer import EventFileWriter  # noqa: PLC0415
 
         self._event, self._summary = Event, Summary
         self._writer = EventFileWriter(str(folder))
+        # A start tells TensorBoard to forget what an interrupted session wrote from here on.
+        start = SessionLog(status=SessionLog.START)
+        self._writer.add_event(Event(wall_time=time.time(), step=first_episode, session_log=start))
 
     def write(self, record: Record, seconds: Seconds) -> None:
         numbers = {key: value for key, value in record.to_dict().items() if _is_number(value)}
