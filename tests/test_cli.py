@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -149,6 +150,83 @@ def test_evaluate_reports_scores_and_obedience(group: Path, handrail: Caller) ->
     assert "go on [0]" in out
 
 
+def test_evaluate_says_what_it_plays(group: Path, handrail: Caller, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(group / "seed-4", copy)
+    _, out, _ = handrail("evaluate", str(copy), "--episodes", "1", "--rows", "1")
+    assert "seed 4 (policy after 12 episodes)" in out
+    assert "1 further rows are no worse" in out
+    for checkpoint in (copy / "checkpoints").iterdir():
+        checkpoint.unlink()
+    _, out, _ = handrail("evaluate", str(copy), "--episodes", "1")
+    assert "policy after 0 episodes, 12 behind what was recorded: resume it first" in out
+
+
+def test_altered_metrics_are_not_shown(group: Path, handrail: Caller, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(group / "seed-4", copy)
+    metrics = (copy / METRICS).read_text().replace('"score": ', '"score": 9', 1)
+    (copy / METRICS).write_text(metrics)
+    for command in ("show", "resume", "evaluate"):
+        code, out, error = handrail(command, str(copy), "--import", "tests.test_runs")
+        assert code == 2
+        assert "is not what the checkpoint was made with" in error
+        assert "first 100" not in out
+
+
+def test_a_longer_goal(group: Path, handrail: Caller, tmp_path: Path) -> None:
+    copy = tmp_path / "group"
+    shutil.copytree(group, copy)
+    code, out, _ = handrail("resume", str(copy), "--import", "tests.test_runs")
+    assert code == 0
+    assert "Nothing is left to learn. To go on: --episodes" in out
+    code, _, _ = handrail("resume", str(copy), "--episodes", "15", "--import", "tests.test_runs")
+    assert code == 0
+    longer = Run.open(copy / "seed-5")
+    whole = Run.create(tmp_path / "whole", longer.rulebook)
+    whole.learn()
+    assert (longer.folder / METRICS).read_bytes() == (whole.folder / METRICS).read_bytes()
+
+
+def test_groups_do_not_mix(group: Path, handrail: Caller) -> None:
+    file = str(group.parent / "corridor.yaml")
+    arguments = ["train", file, "--out", str(group), "--import", "tests.test_runs", "--seed", "9"]
+    code, _, error = handrail(*arguments, "--enforcement", "none")
+    assert code == 2
+    assert "holds runs of other constraints or settings (seed-" in error
+    assert not (group / "seed-9").exists()
+
+
+def test_an_environment_that_cannot_show_itself(group: Path, handrail: Caller) -> None:
+    code, _, error = handrail("play", str(group / "seed-4"), "--window")
+    assert code == 2
+    assert "This environment cannot render 'human'; it offers rgb_array." in error
+
+
+def test_modules_of_the_present_folder_are_imported(
+    tmp_path: Path, handrail: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    (tmp_path / "my_own_envs.py").write_text("import tests.test_runs\n")
+    (tmp_path / "broken_envs.py").write_text("raise RuntimeError('boom')\n")
+    (tmp_path / "corridor.yaml").write_text(TEXT)
+    assert handrail("check", "corridor.yaml", "--import", "my_own_envs")[0] == 0
+    code, _, error = handrail("check", "corridor.yaml", "--import", "broken_envs")
+    assert code == 2
+    assert "--import broken_envs: RuntimeError: boom." in error
+    _, _, error = handrail("check", "corridor.yaml", "--import", "my_own_envs.py")
+    assert "expected the name of a module, such as my_own_envs." in error
+
+
+def test_check_notes_states_that_are_never_observed(handrail: Caller, tmp_path: Path) -> None:
+    file = tmp_path / "far.yaml"
+    file.write_text(TEXT.replace("position: [0.2, 0.6]", "position: [0.2, 7]"))
+    code, out, _ = handrail("check", str(file), "--import", "tests.test_runs")
+    assert code == 0
+    assert "note: 1 of 2 states of 'go on' lie outside the observation space." in out
+
+
 def test_play_films(group: Path, handrail: Caller, tmp_path: Path) -> None:
     film = tmp_path / "deep" / "film.gif"
     code, out, _ = handrail("play", str(group / "seed-4"), "--episodes", "2", "--out", str(film))
@@ -163,6 +241,7 @@ def test_resume_of_a_finished_run_changes_nothing(group: Path, handrail: Caller)
     before = (group / "seed-4" / METRICS).read_bytes()
     code, out, _ = handrail("resume", str(group / "seed-4"), "--import", "tests.test_runs")
     assert code == 0
+    assert "Nothing is left to learn" in out
     assert "Report:" in out
     assert (group / "seed-4" / METRICS).read_bytes() == before
 
@@ -186,7 +265,7 @@ def test_check_names_conflicts(handrail: Caller, tmp_path: Path) -> None:
     code, out, error = handrail("check", str(file))
     assert code == 2
     assert "conflict: 'go on [0]' and 'go back' ask for probabilities that do not exist" in out
-    assert error.startswith("error: 'go on [0]' and 'go back'")
+    assert error == "error: These constraints contradict each other. Relax one of each conflict."
 
 
 def test_environments_lists_the_bundled_files(handrail: Caller) -> None:
@@ -194,7 +273,7 @@ def test_environments_lists_the_bundled_files(handrail: Caller) -> None:
     assert code == 0
     for name in ("cartpole", "cartpole_equality", "lunar_lander", "lunar_lander_literal"):
         assert name in out
-    assert "CartPole-v1 (200 steps)" in out
+    assert "CartPole-v1" in out
 
 
 def test_schema_and_version(handrail: Caller) -> None:
@@ -212,7 +291,12 @@ def test_schema_and_version(handrail: Caller) -> None:
         (["train", "cartpole", "--set", "dscount=1"], "unknown key 'dscount'"),
         (["train", "cartpole", "--set", "discount=2"], "settings.discount: expected less than"),
         (["train", "cartpole", "--set", "discount=["], "is not a value"),
-        (["train", "cartpole", "--import", "no_such_module"], "--import no_such_module: No module"),
+        (["train", "cartpole", "--set", "soft=true"], "set enforcement to 'one_step', or soft to"),
+        (["train", "cartpole", "--set", "network.scale.psi=1"], "unknown observation 'psi'"),
+        (
+            ["train", "cartpole", "--import", "no_such_module"],
+            "--import no_such_module: ModuleNotFoundError: No",
+        ),
         (["check", "nowhere/x.yaml"], "x.yaml"),
         (["resume", "nowhere"], "nowhere holds no run. Give a folder that `handrail train` wrote"),
         (["evaluate", "."], ". holds no run"),
@@ -237,7 +321,8 @@ def test_errors_are_one_message_without_a_traceback(
 
 def test_training_into_a_folder_that_is_taken(group: Path, handrail: Caller) -> None:
     file = str(group.parent / "corridor.yaml")
-    code, _, error = handrail("train", file, "--out", str(group), "--import", "tests.test_runs")
+    arguments = ["--episodes", "12", "--set", "discount=0.9", "--import", "tests.test_runs"]
+    code, _, error = handrail("train", file, "--out", str(group), *arguments)
     assert code == 2
     assert "is not empty. Continue it with `handrail resume" in error
 

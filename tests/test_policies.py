@@ -217,7 +217,7 @@ def test_states_of_the_wrong_size_are_refused_by_name() -> None:
 
 def test_a_module_that_does_not_return_logits_is_refused() -> None:
     policy = hr.CategoricalPolicy(nn.Sequential(nn.Linear(3, 4), nn.Unflatten(1, (2, 2))))
-    with pytest.raises(hr.InvalidPolicy, match=r"expected logits \(n, n_actions\)"):
+    with pytest.raises(hr.InvalidPolicy, match=r"expected a tensor of logits \(n, n_actions\)"):
         policy.probabilities(STATES)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import subprocess
 import sys
@@ -225,6 +226,35 @@ def test_a_vector_environment_gives_the_episodes_of_an_update() -> None:
         Reinforce(envs, small_policy(2, 2), episodes_per_update=4)
     doubled = Reinforce(envs, small_policy(2, 2), episodes_per_update=6, seed=1)
     assert [r.update for r in doubled.learn(episodes=6)] == [0] * 6
+
+
+def test_copies_are_independent() -> None:
+    agent = learner()
+    twin = copy.deepcopy(agent)
+    assert repr(twin).endswith("3 constraint rows, 0 episodes learned from)")
+    assert twin.learn(episodes=2) == agent.learn(episodes=2)
+    before = weights(agent)
+    twin.learn(episodes=2)
+    for one, other in zip(before, weights(agent), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_one_callback_is_not_a_list_of_them() -> None:
+    with pytest.raises(InvalidArgument, match=r"callbacks=\[your_function\]"):
+        learner().learn(episodes=1, callbacks=print)  # type: ignore[arg-type]
+
+
+def test_networks_that_return_no_logits_are_refused() -> None:
+    class Pair(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(2, 2, dtype=torch.float64)
+
+        def forward(self, states: torch.Tensor) -> tuple[torch.Tensor, None]:
+            return self.layer(states), None
+
+    with pytest.raises(InvalidPolicy, match="Pair returned <class 'tuple'> for 1 states"):
+        Reinforce(corridor(), hr.CategoricalPolicy(Pair()))
 
 
 def test_observations_of_any_rank_are_flattened() -> None:

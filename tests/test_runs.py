@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from handrail.errors import EnvironmentFailure, HandrailError, InvalidRun, StorageFailure
-from handrail.ledger import METRICS, TIMINGS, read_records, read_seconds
+from handrail.ledger import METRICS, TIMINGS, read_seconds
 from handrail.records import Record, Seconds
 from handrail.rulebook import Rulebook, bundled, load, parse, with_settings
 from handrail.runs import CONFIGURATION, CONSTRAINTS, Run, is_run, make_agent
@@ -60,7 +60,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_a_run_is_a_folder(whole: Run) -> None:
-    names = sorted(path.name for path in whole.folder.iterdir())
+    names = sorted(path.name for path in whole.folder.iterdir() if path.name[0] != ".")
     assert names == sorted(
         ["checkpoints", CONFIGURATION, CONSTRAINTS, METRICS, "tensorboard", TIMINGS]
     )
@@ -143,7 +143,7 @@ def test_a_run_of_several_episodes_an_update_is_checkpointed_between_updates(
     whole.learn()
     for stop_at in (1, 6):
         parts.learn(
-            stop=lambda limit=stop_at: len(read_records(parts.folder)) > limit,  # type: ignore[misc]
+            stop=lambda limit=stop_at: len(parts.records()) > limit,  # type: ignore[misc]
             checkpoint_seconds=0.0,
         )
         assert len(parts.records()) % 4 == 0
@@ -184,6 +184,17 @@ def test_killed_at_any_moment_it_continues_bit_for_bit(whole: Run, tmp_path: Pat
         assert len(read_seconds(run.folder)) == 30
         finished += 1
     assert finished >= 1
+
+
+def test_two_processes_cannot_learn_in_one_folder(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", book())
+
+    def second(_: Record, __: Seconds) -> None:
+        with pytest.raises(InvalidRun, match="Another process is learning in"):
+            Run.open(run.folder).learn()
+
+    run.learn(watch=second)
+    assert len(run.records()) == 30
 
 
 def test_a_failing_environment_keeps_everything_before(tmp_path: Path) -> None:
@@ -231,12 +242,12 @@ def test_metrics_that_no_longer_fit(
     run = Run.create(tmp_path / "run", book())
     write = FullDisk(7)
 
-    def to_json(value: Any) -> str:
+    def to_line(value: Any) -> bytes:
         write()
-        return json.dumps(value, sort_keys=True)
+        return json.dumps(value).encode() + b"\n"
 
     with monkeypatch.context() as patch:
-        patch.setattr("handrail.ledger.to_json", to_json)
+        patch.setattr("handrail.ledger.to_line", to_line)
         with pytest.raises(StorageFailure, match="No space left"):
             run.learn()
     run.learn()
@@ -244,7 +255,7 @@ def test_metrics_that_no_longer_fit(
 
 
 def test_a_folder_that_cannot_be_written() -> None:
-    with pytest.raises(StorageFailure, match="Writing to /proc/nothing/run failed"):
+    with pytest.raises(StorageFailure, match="No run can be started in /proc/nothing/run: No such"):
         Run.create("/proc/nothing/run", book())
 
 
@@ -322,6 +333,8 @@ def test_a_line_that_was_being_written_is_left_out(whole: Run, tmp_path: Path) -
     with (run.folder / METRICS).open("ab") as file:
         file.write(b'{"episode": 30, "sco')
     assert len(run.records()) == 30
+    for checkpoint in run.checkpoints():
+        checkpoint.unlink()
     (run.folder / METRICS).write_bytes(b"nonsense\n")
     with pytest.raises(InvalidRun, match="line 1 is not a record"):
         run.records()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from handrail.arrays import Array
 from handrail.records import Record
@@ -22,11 +23,10 @@ def draw_scores(axes: Axes, runs: Runs, pass_mark: float | None) -> None:
     scores = _table(runs, lambda record: record.score)
     _draw_seeds(axes, scores)
     mean = np.nanmean(scores, axis=0)
-    axes.plot(mean, color=BLUE, linewidth=1.6, label="mean over seeds")
-    if len(mean) > 20:
-        axes.plot(
-            _trailing_average(mean, 100), color=ORANGE, linewidth=2.0, label="last 100 episodes"
-        )
+    axes.plot(mean, color=BLUE, linewidth=1.6, label=_mean_of(runs))
+    if len(mean) >= 20:
+        average = _trailing_average(mean, 100)
+        axes.plot(average, color=ORANGE, linewidth=2.0, label="average so far, of at most 100")
     if pass_mark is not None:
         axes.axhline(pass_mark, color="black", linestyle=":", linewidth=1.2, label="pass mark")
     _label(axes, "score")
@@ -36,7 +36,7 @@ def draw_losses(axes: Axes, runs: Runs) -> None:
     """The mean loss over seeds, its batch part and the part of the safe returns."""
     batch = np.nanmean(_table(runs, lambda record: record.batch_loss), axis=0)
     safe = np.nanmean(_table(runs, lambda record: record.safe_loss or 0.0), axis=0)
-    axes.plot(batch + safe, color=BLUE, linewidth=1.6, label="whole loss")
+    axes.plot(batch + safe, color=BLUE, linewidth=1.6, label=f"whole loss, {_mean_of(runs)}")
     axes.plot(safe, color=ORANGE, linewidth=1.4, linestyle="--", label="safe returns' part")
     _label(axes, "loss")
 
@@ -45,7 +45,8 @@ def draw_violations(axes: Axes, runs: Runs, tolerance: float) -> None:
     """The worst violation of the policy that played each episode; above 0 means broken."""
     violations = _table(runs, lambda record: record.violation_before)
     _draw_seeds(axes, violations)
-    axes.plot(np.nanmax(violations, axis=0), color=BLUE, linewidth=1.6, label="worst of all seeds")
+    worst = "the run" if len(runs) == 1 else "worst of all seeds"
+    axes.plot(np.nanmax(violations, axis=0), color=BLUE, linewidth=1.6, label=worst)
     axes.axhline(tolerance, color="black", linestyle=":", linewidth=1.2, label="tolerance")
     axes.set_yscale("symlog", linthresh=max(tolerance, 1e-12))
     _label(axes, "worst violation (> 0: broken)")
@@ -55,10 +56,17 @@ def _label(axes: Axes, what: str) -> None:
     axes.set_xlabel("episode")
     axes.set_ylabel(what)
     axes.grid(alpha=0.25)
-    axes.legend(fontsize=8, loc="best")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
+
+
+def _mean_of(runs: Runs) -> str:
+    return "the run" if len(runs) == 1 else f"mean of {len(runs)} seeds"
 
 
 def _draw_seeds(axes: Axes, table: Array) -> None:
+    if len(table) == 1:
+        return
     for number, row in enumerate(table):
         axes.plot(
             row, color=GREY, linewidth=0.7, alpha=0.6, label="one seed" if not number else None

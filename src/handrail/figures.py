@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from matplotlib.figure import Figure
 
-from handrail.arrays import Array
+from handrail.arrays import Array, Mask
 from handrail.policies import CategoricalPolicy
 
 if TYPE_CHECKING:
@@ -36,6 +36,13 @@ class Slice:
     vertical: int
     horizontal_range: tuple[float, float]
     vertical_range: tuple[float, float]
+
+    def contains(self, states: Array) -> Mask:
+        """Which of the states (n, n_observations) lie in the plane."""
+        fixed = [i for i in range(len(self.at)) if i not in (self.horizontal, self.vertical)]
+        distance = np.abs(states[:, fixed] - np.asarray(self.at)[fixed])
+        result: Mask = (distance <= 1e-9).all(axis=1)
+        return result
 
     def states(self) -> tuple[Array, Array, Array]:
         """Both axes (n,) and the states (n·n, n_observations) of a grid over the plane."""

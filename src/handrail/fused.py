@@ -1,4 +1,7 @@
-"""A network with one hidden ReLU layer, through compiled passes on the memory of its weights."""
+"""A network with one hidden ReLU layer, through compiled passes on the memory of its weights.
+
+The passes are imported where they are used: numba is optional, and slow to import.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,6 @@ class FusedNetwork:
     """
 
     def __init__(self, module: nn.Sequential, first: nn.Linear, last: nn.Linear) -> None:
-        from handrail import compiled  # noqa: PLC0415  (numba is optional, and slow to import)
-
-        self._passes = compiled
         self._layers, self._first, self._last = tuple(module), first, last
         self.parameters: tuple[nn.Parameter, ...] = tuple(module.parameters())
         self._addresses = self._current_addresses()
@@ -74,11 +74,15 @@ class FusedNetwork:
 
     def logits(self, states: Array) -> Array:
         """(n, n_actions)."""
-        return self._passes.forward(*self._weights, self._flat(states))
+        from handrail import compiled
+
+        return compiled.forward(*self._weights, self._flat(states))
 
     def drawer(self, rng: np.random.Generator) -> Callable[[Array], int]:
         """For one state, an action; -1 if the logits are not finite."""
-        draw, (inward, inward_bias, outward, outward_bias) = self._passes.draw, self._weights
+        from handrail import compiled
+
+        draw, (inward, inward_bias, outward, outward_bias) = compiled.draw, self._weights
         shape, uniform, flat = (self.n_observations,), rng.random, self._flat
 
         def draw_one(state: Array) -> int:
@@ -90,18 +94,22 @@ class FusedNetwork:
 
     def pull_back(self, states: Array, weights: Array) -> tuple[Tensor, ...]:
         """Gradient of Σ_k weights_k · logits(s_k), one tensor per parameter."""
+        from handrail import compiled
+
         inward, inward_bias, outward, _ = self._weights
-        found = self._passes.backward(inward, inward_bias, outward, self._flat(states), weights)
+        found = compiled.backward(inward, inward_bias, outward, self._flat(states), weights)
         of_inward, of_inward_bias, of_outward, of_outward_bias = map(torch.from_numpy, found)
         return of_inward.T, of_inward_bias, of_outward, of_outward_bias
 
     def push_forward(self, states: Array, parts: tuple[Tensor, ...]) -> Array:
         """First-order change of the logits (n, n_actions) under a change of the parameters."""
+        from handrail import compiled
+
         of_inward, of_inward_bias, of_outward, of_outward_bias = (
             part.detach().double().numpy() for part in parts
         )
         inward, inward_bias, outward, _ = self._weights
-        return self._passes.forward_mode(
+        return compiled.forward_mode(
             inward,
             inward_bias,
             outward,
@@ -114,9 +122,11 @@ class FusedNetwork:
 
     def kernel(self, states: Array, weights: Array) -> Array:
         """Inner products (n, n) of the gradients of weights_k · logits(s_k), for few states."""
+        from handrail import compiled
+
         inward, inward_bias, outward, _ = self._weights
         flat, contiguous = self._flat(states), np.ascontiguousarray(weights)
-        return self._passes.kernel(inward, inward_bias, outward, flat, contiguous)
+        return compiled.kernel(inward, inward_bias, outward, flat, contiguous)
 
     def layers(self, states: Array, weights: Array) -> list[tuple[Tensor, Tensor]]:
         """Input (n, d_in) and signal (n, r, d_out) of both layers, for weights (n, r, n_actions).

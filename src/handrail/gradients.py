@@ -17,6 +17,7 @@ from torch.autograd import forward_ad
 from torch.func import functional_call
 
 from handrail.arrays import Array
+from handrail.errors import InvalidPolicy
 from handrail.policies import ROWS_PER_PASS, CategoricalPolicy, softmax
 
 Weigh = Callable[[Array, slice], Array]
@@ -83,7 +84,13 @@ def push_forward(policy: CategoricalPolicy, states: ArrayLike, direction: Gradie
             for name, parameter, part in zip(names, policy.parameters, direction.parts, strict=True)
         }
         for chunk in policy.to_tensor(states).split(ROWS_PER_PASS):
-            logits = functional_call(policy.module, duals, (chunk,))
+            try:
+                logits = functional_call(policy.module, duals, (chunk,))
+            except (NotImplementedError, RuntimeError) as error:
+                raise InvalidPolicy(
+                    f"{type(policy.module).__name__} has a part that torch cannot differentiate in "
+                    f"forward mode, which predicting a step needs. Torch's own words: {error}"
+                ) from error
             tangent = forward_ad.unpack_dual(logits).tangent
             changes.append(torch.zeros_like(logits) if tangent is None else tangent)
         result: Array = torch.cat(changes).double().cpu().numpy()

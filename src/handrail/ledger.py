@@ -17,7 +17,7 @@ from typing import Any, final
 
 from handrail.errors import InvalidRun
 from handrail.records import Record, Seconds
-from handrail.storage import to_json
+from handrail.storage import to_line
 
 METRICS, TIMINGS, TENSORBOARD = "metrics.jsonl", "timings.jsonl", "tensorboard"
 
@@ -34,7 +34,7 @@ class Ledger:
 
     def __init__(self, folder: Path, position: dict[str, Any]) -> None:
         self.lines = int(position["lines"])
-        self._digest = _cut(folder / METRICS, int(position["bytes"]), position["sha256"])
+        self._digest = _cut(folder / METRICS, position)
         _cut_to_lines(folder / TIMINGS, self.lines)
         self._bytes = int(position["bytes"])
         self._metrics = (folder / METRICS).open("ab", buffering=0)
@@ -45,10 +45,10 @@ class Ledger:
 
     def write(self, record: Record, seconds: Seconds) -> None:
         """Append one episode."""
-        line = to_json(record.to_dict()).encode() + b"\n"
+        line = to_line(record.to_dict())
         self._metrics.write(line)
         timing = {"episode": record.episode, **asdict(seconds)}
-        self._timings.write(to_json(timing).encode() + b"\n")
+        self._timings.write(to_line(timing))
         self._digest.update(line)
         self._bytes += len(line)
         self.lines += 1
@@ -74,19 +74,26 @@ def beginning() -> dict[str, Any]:
     return {"lines": 0, "bytes": 0, "sha256": hashlib.sha256().hexdigest()}
 
 
-def read_records(folder: Path) -> list[Record]:
-    """All whole lines of a run's metrics; a line that was being written is left out."""
+def read_records(folder: Path, position: dict[str, Any]) -> list[Record]:
+    """All whole lines of a run's metrics; a line that was being written is left out.
+
+    Args:
+        folder: of the run.
+        position: of the newest checkpoint; up to there, the metrics must be as they were then.
+    """
     path = folder / METRICS
     if not path.exists():
         return []
+    content = path.read_bytes()
+    _refuse_altered(path, content[: int(position["bytes"])], position)
     records = []
-    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), start=1):
+    for number, line in enumerate(content.splitlines(keepends=True), start=1):
         if not line.endswith(b"\n"):
             break
         try:
             records.append(Record.from_dict(json.loads(line)))
         except (ValueError, TypeError, KeyError) as error:
-            raise InvalidRun(f"{path}, line {number} is not a record: {error}") from error
+            raise InvalidRun(f"{path}, line {number} is not a record: {error!r}") from error
     return records
 
 
@@ -98,19 +105,23 @@ def read_seconds(folder: Path) -> list[Seconds]:
     return [Seconds(**{k: v for k, v in line.items() if k != "episode"}) for line in whole]
 
 
-def _cut(path: Path, length: int, digest: str) -> hashlib._Hash:
+def _cut(path: Path, position: dict[str, Any]) -> hashlib._Hash:
     """Cut a file to the length it had at a checkpoint, if its beginning is still the same."""
     path.touch()
+    length = int(position["bytes"])
     with path.open("r+b") as file:
         content = file.read(length)
-        found = hashlib.sha256(content)
-        if len(content) < length or found.hexdigest() != digest:
-            raise InvalidRun(
-                f"{path} is not what the checkpoint was made with: it was altered or cut short "
-                f"within its first {length} bytes. Restore it from a copy."
-            )
+        _refuse_altered(path, content, position)
         file.truncate(length)
-    return found
+    return hashlib.sha256(content)
+
+
+def _refuse_altered(path: Path, beginning: bytes, position: dict[str, Any]) -> None:
+    if hashlib.sha256(beginning).hexdigest() != position["sha256"]:
+        raise InvalidRun(
+            f"{path} is not what the checkpoint was made with: it was altered or cut short within "
+            f"its first {position['bytes']} bytes. Restore it from a copy."
+        )
 
 
 def _cut_to_lines(path: Path, lines: int) -> None:

@@ -60,16 +60,30 @@ def _policy_picture(
     for plane, panels in zip(planes, grid, strict=True):
         for action, axes in zip(actions, panels, strict=True):
             mesh = draw_policy(axes, policy, plane, action)
-            for constraint in rulebook.constraints:
-                states = constraint.states.reshape(len(constraint.states), -1)
-                draw_states(axes, states, plane, markersize=6, markerfacecolor="white")
+            states = _constrained_states(rulebook)
+            here = plane.contains(states)
+            draw_states(axes, states[~here], plane, markersize=3, markerfacecolor="0.6", alpha=0.6)
+            draw_states(axes, states[here], plane, markersize=6, markerfacecolor="white")
             axes.set_xlim(*plane.horizontal_range)
             axes.set_ylim(*plane.vertical_range)
             axes.set_title(f"probability of “{rulebook.actions[action]}”", fontsize=10)
             axes.set_xlabel(rulebook.observations[plane.horizontal])
             axes.set_ylabel(rulebook.observations[plane.vertical])
         figure.colorbar(mesh, ax=list(panels), label="probability")
+    figure.supxlabel(_legend(rulebook, planes), fontsize=8)
     figure.savefig(path, dpi=_DOTS_PER_INCH)
+
+
+def _legend(rulebook: Rulebook, planes: Sequence[Slice]) -> str:
+    """What the dots and the line are, and where the plane lies."""
+    plane = planes[0]
+    fixed = ", ".join(
+        f"{name} {value:g}"
+        for index, (name, value) in enumerate(zip(rulebook.observations, plane.at, strict=True))
+        if index not in (plane.horizontal, plane.vertical)
+    )
+    dots = "white: constrained states in this plane; small grey: of other planes; line: 50 %"
+    return f"{fixed}\n{dots}" if len(planes) == 1 and fixed else dots
 
 
 def _shown_actions(rulebook: Rulebook) -> list[int]:

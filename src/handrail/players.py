@@ -10,7 +10,7 @@ from typing import Any, final
 import gymnasium as gym
 
 from handrail.errors import EnvironmentFailure, InvalidArgument
-from handrail.policies import CategoricalPolicy, spaces_of
+from handrail.policies import CategoricalPolicy
 from handrail.rollout import (
     Episode,
     Start,
@@ -21,6 +21,7 @@ from handrail.rollout import (
     play,
     play_in_parallel,
 )
+from handrail.spaces import spaces_of
 
 Spaces = tuple[gym.spaces.Box, gym.spaces.Discrete[Any]]
 AnyEnvironment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]

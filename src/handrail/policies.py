@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
-import gymnasium as gym
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +17,7 @@ from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.fused import FusedNetwork
 from handrail.inference import PlainMLP
 from handrail.networks import Architecture
+from handrail.spaces import sizes_of
 
 # Rows in one forward pass: (rows, 5000) activations that stay in the cache (design.md section 6).
 ROWS_PER_PASS = 64
@@ -68,7 +68,7 @@ class CategoricalPolicy:
             scale: (n_observations,) typical sizes of observations that are far from 1; the first
                 weights are divided by them.
         """
-        observation_shape, n_actions = _sizes(env_or_spaces)
+        observation_shape, n_actions = sizes_of(env_or_spaces)
         if isinstance(hidden, int):
             raise InvalidPolicy(f"`hidden` lists the widths of the hidden layers: [{hidden}].")
         precision = str(dtype).removeprefix("torch.")
@@ -135,10 +135,12 @@ class CategoricalPolicy:
         _refuse_mixing_of_samples(self.module)
         with torch.no_grad():
             chunks = [self.module(chunk) for chunk in inputs.split(ROWS_PER_PASS)]
-        if chunks[0].ndim != 2:
+        first = chunks[0]
+        if not isinstance(first, Tensor) or first.ndim != 2:
+            found = f"shape {tuple(first.shape)}" if isinstance(first, Tensor) else type(first)
             raise InvalidPolicy(
-                f"{type(self.module).__name__} returned shape {tuple(chunks[0].shape)} for "
-                f"{len(inputs)} states; expected logits (n, n_actions)."
+                f"{type(self.module).__name__} returned {found} for {len(inputs)} states; expected "
+                "a tensor of logits (n, n_actions)."
             )
         logits: Array = torch.cat(chunks).double().cpu().numpy()
         return logits
@@ -251,51 +253,6 @@ def _not_finite(state: NDArray[Any]) -> InvalidPolicy:
         f"The policy's logits are not finite at {where}. Either the observation is not, or the "
         "weights have diverged: load the last good ones, and take smaller steps."
     )
-
-
-def _sizes(env_or_spaces: Any) -> tuple[tuple[int, ...], int]:
-    """(observation shape, number of actions) of an environment or a pair of spaces."""
-    observations, actions = spaces_of(env_or_spaces)
-    return tuple(observations.shape), int(actions.n)
-
-
-def spaces_of(env_or_spaces: Any) -> tuple[gym.spaces.Box, gym.spaces.Discrete[Any]]:
-    """The spaces of one environment, refused if no categorical policy can act in them."""
-    if isinstance(env_or_spaces, tuple):
-        if len(env_or_spaces) != 2:
-            raise InvalidPolicy(
-                f"Expected a pair (observation_space, action_space), but got "
-                f"{len(env_or_spaces)} items."
-            )
-        observations, actions = env_or_spaces
-    elif isinstance(env_or_spaces, gym.vector.VectorEnv):
-        observations = env_or_spaces.single_observation_space
-        actions = env_or_spaces.single_action_space
-    elif isinstance(env_or_spaces, gym.Env):
-        observations, actions = env_or_spaces.observation_space, env_or_spaces.action_space
-    else:
-        raise InvalidPolicy(
-            f"Expected a Gymnasium environment or a pair of spaces, but got "
-            f"{type(env_or_spaces).__name__}. Try CategoricalPolicy.mlp(gym.make('CartPole-v1'))."
-        )
-    if not isinstance(observations, gym.spaces.Box):
-        raise InvalidPolicy(
-            f"Observations must be a Box of numbers, but this environment observes {observations}. "
-            "Wrap it with gymnasium.wrappers.FlattenObservation."
-        )
-    if not isinstance(actions, gym.spaces.Discrete):
-        raise InvalidPolicy(
-            f"Actions must be Discrete for a categorical policy, but this environment acts in "
-            f"{actions}."
-        )
-    if actions.start != 0:
-        raise InvalidPolicy(
-            f"Actions must be numbered from 0, but {actions} starts at {actions.start}. "
-            "Wrap it with gymnasium.wrappers.TransformAction."
-        )
-    if actions.n < 2:
-        raise InvalidPolicy(f"A policy needs at least two actions to choose from, not {actions}.")
-    return observations, actions
 
 
 def _refuse_mixing_of_samples(module: nn.Module) -> None:

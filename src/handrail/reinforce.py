@@ -135,6 +135,11 @@ class Reinforce:
         with one_thread():
             self.first_enforcement = self._learner.obey()
 
+    def __repr__(self) -> str:
+        rows = self._learner.rows
+        held = "no constraints" if rows is None else f"{len(rows)} constraint rows"
+        return f"Reinforce({self.policy}, {held}, {self.episodes} episodes learned from)"
+
     @property
     def episodes(self) -> int:
         """Learned from so far."""
@@ -165,6 +170,8 @@ class Reinforce:
             One record per episode.
         """
         goal = goal_of(episodes, timesteps)
+        if callable(callbacks):
+            raise InvalidArgument("callbacks is a list of functions: callbacks=[your_function].")
         first_episode, first_step = self.episodes, self.steps
         records: list[Record] = []
         done, going = 0, True

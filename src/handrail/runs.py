@@ -8,6 +8,7 @@ simply played again.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from typing import Any, final
 
 import gymnasium as gym
 
-from handrail.errors import HandrailError, InvalidRun, StorageFailure
+from handrail.errors import HandrailError, InvalidArgument, InvalidRun, StorageFailure
 from handrail.ledger import Ledger, beginning, read_records
 from handrail.policies import CategoricalPolicy
 from handrail.records import Record, Seconds
@@ -28,7 +29,8 @@ from handrail.rulebook import Rulebook, parse, with_settings
 from handrail.storage import FORMAT, check_format, load_state, save_state, to_json, write_atomically
 from handrail.version import VERSION
 
-CONFIGURATION, CONSTRAINTS, CHECKPOINTS = "configuration.json", "constraints.yaml", "checkpoints"
+CONFIGURATION, CONSTRAINTS = "configuration.json", "constraints.yaml"
+CHECKPOINTS, LOCK = "checkpoints", ".lock"
 _KEPT = 2  # checkpoints: the newest, and one to fall back on
 Watch = Callable[[Record, Seconds], None]
 
@@ -50,26 +52,29 @@ class Run:
     def create(cls, folder: str | Path, rulebook: Rulebook) -> Run:
         """Start a run in a new folder; nothing is ever overwritten."""
         path = Path(folder)
-        if path.exists() and any(path.iterdir()):
-            raise InvalidRun(
-                f"{path} is not empty. Continue it with `handrail resume {path}`, or choose "
-                "another folder with --out."
-            )
-        text = rulebook.text.encode()
+        refuse_taken(path)
+        run = cls(path, rulebook)
+        try:
+            (path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+            write_atomically(path / CONSTRAINTS, rulebook.text.encode())
+            # The configuration comes last: a folder that has one is a run.
+            run._write_configuration()
+        except OSError as error:
+            raise StorageFailure(
+                f"No run can be started in {path}: {error.strerror or error}."
+            ) from error
+        return run
+
+    def _write_configuration(self) -> None:
         configuration = {
             "format": FORMAT,
             "version": VERSION,
-            "name": rulebook.name,
-            "constraints": hashlib.sha256(text).hexdigest(),
-            "settings": rulebook.settings.model_dump(),
+            "name": self.rulebook.name,
+            "constraints": hashlib.sha256(self.rulebook.text.encode()).hexdigest(),
+            "settings": self.rulebook.settings.model_dump(),
         }
         sealed = {**configuration, "sha256": _seal(configuration)}
-        with _storing(path):
-            (path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
-            write_atomically(path / CONSTRAINTS, text)
-            # The configuration comes last: a folder that has one is a run.
-            write_atomically(path / CONFIGURATION, to_json(sealed).encode())
-        return cls(path, rulebook)
+        write_atomically(self.folder / CONFIGURATION, to_json(sealed).encode())
 
     @classmethod
     def open(cls, folder: str | Path) -> Run:
@@ -95,8 +100,17 @@ class Run:
         return self.rulebook.settings.seed
 
     def records(self) -> list[Record]:
-        """What was recorded so far."""
-        return read_records(self.folder)
+        """What was recorded so far; refused if it was altered."""
+        checkpoints = self.checkpoints()
+        position = load_state(checkpoints[-1])[1]["ledger"] if checkpoints else beginning()
+        return read_records(self.folder, position)
+
+    def with_episodes(self, episodes: int) -> Run:
+        """The same run with another goal, to be learned on to."""
+        longer = Run(self.folder, with_settings(self.rulebook, episodes=episodes))
+        with _storing(self.folder):
+            longer._write_configuration()
+        return longer
 
     def agent(self) -> Reinforce:
         """The learner as it was at the newest checkpoint; a fresh one if there is none."""
@@ -115,6 +129,12 @@ class Run:
             stop: asked after every update; True ends the learning early, to be resumed.
             checkpoint_seconds: how much work a kill may cost; it is done again on resume.
         """
+        with _only_one_process(self.folder):
+            return self._learn(watch, stop, checkpoint_seconds)
+
+    def _learn(
+        self, watch: Watch | None, stop: Callable[[], bool], checkpoint_seconds: float
+    ) -> Reinforce:
         with _storing(self.folder):
             agent, position = self._restored()
             ledger = Ledger(self.folder, position)
@@ -179,6 +199,11 @@ class Run:
 
 def make_agent(rulebook: Rulebook) -> Reinforce:
     """A fresh learner as a constraint file describes it."""
+    if not isinstance(rulebook, Rulebook):
+        raise InvalidArgument(
+            f"make_agent needs a Rulebook, but got {rulebook!r}. Load it first: "
+            "make_agent(load_rulebook('cartpole'))."
+        )
     env = rulebook.make_environment()
     policy = make_policy(rulebook, env)
     return Reinforce.with_settings(env, policy, rulebook.constraints, rulebook.settings.learner)
@@ -196,9 +221,36 @@ def make_policy(rulebook: Rulebook, env: gym.Env[Any, Any]) -> CategoricalPolicy
     )
 
 
+def refuse_taken(folder: Path) -> None:
+    """A run begins in a folder that is empty or not there yet."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidRun(
+            f"{folder} is not empty. Continue it with `handrail resume {folder}`, or choose "
+            "another folder with --out."
+        )
+
+
 def is_run(folder: Path) -> bool:
     """Whether a folder holds a run."""
     return (folder / CONFIGURATION).is_file()
+
+
+@contextmanager
+def _only_one_process(folder: Path) -> Iterator[None]:
+    """Two processes that learn in one folder would mix their lines.
+
+    The operating system lets go of the lock when the process ends, however it ends.
+    """
+    with _storing(folder):
+        file = (folder / LOCK).open("w")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InvalidRun(
+                f"Another process is learning in {folder}. Wait for it, or stop it first."
+            ) from None
+        yield
 
 
 @contextmanager

@@ -28,7 +28,7 @@ class SavedConstraints(Constraint):
     """Constraints as they were when a learner was saved: rows, whatever declared them."""
 
     saved: Rows
-    name: str = "saved"
+    name: str = "the saved constraints"
     priority: float = 1.0
 
     @property

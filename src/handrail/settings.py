@@ -65,7 +65,7 @@ class _Learning(BaseModel, ABC):
         if self.soft and self.enforcement != "one_step":
             raise ValueError(
                 f"soft lets constraints give way, enforcement '{self.enforcement}' does not use "
-                "it: set enforcement to 'one_step', or soft to false"
+                "it: set enforcement to 'one_step', or soft to false."
             )
         return self
 
@@ -120,4 +120,5 @@ def learner_settings(**values: Any) -> LearnerSettings:
 def expectation(error: Mapping[str, Any]) -> str:
     """One of pydantic's findings as a sentence about what was expected."""
     text = str(error["msg"]).removeprefix("Value error, ")
-    return text.replace("Input should be", "expected").replace("a valid ", "a ") + "."
+    sentence = text.replace("Input should be", "expected").replace("a valid ", "a ")
+    return sentence if sentence.endswith(".") else f"{sentence}."

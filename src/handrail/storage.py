@@ -32,6 +32,11 @@ def to_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
+def to_line(value: dict[str, Any]) -> bytes:
+    """One line of a JSON lines file, its keys in their own order: people look at these."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Write under a temporary name, reach the disk, then take the name: never half a file."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")

@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from handrail.cli.films import film, watch
-from handrail.cli.groups import free_folder, open_runs, seed_folder
-from handrail.cli.options import import_modules, plane_of, settings_of
+from handrail.cli.films import film, refuse_unrenderable, watch
+from handrail.cli.groups import free_folder, open_runs, refuse_mixing, seed_folder
+from handrail.cli.options import import_modules, plane_of, settings_of, states_outside
 from handrail.cli.tables import environments_table, summary_table
 from handrail.cli.workers import learn_all
 from handrail.diagnosis import diagnose
@@ -23,7 +23,7 @@ from handrail.pictures import write_pictures
 from handrail.report import summarise_runs, write_report
 from handrail.rulebook import load, with_settings
 from handrail.rulebook import schema as json_schema
-from handrail.runs import Run, make_policy
+from handrail.runs import Run, make_agent, make_policy, refuse_taken
 from handrail.version import VERSION
 
 app = typer.Typer(
@@ -91,20 +91,23 @@ def train(
         step_size=step_size,
     )
     book = with_settings(load(file), **settings)
-    book.make_environment().close()  # what does not fit is refused before anything is written
+    make_agent(book)  # what cannot be, or cannot be obeyed, is refused before anything is written
     group = free_folder(book.name) if folder is None else folder
+    refuse_mixing(group, book)
     first = book.settings.seed
-    runs = [
-        Run.create(seed_folder(group, number), with_settings(book, seed=number))
-        for number in range(first, first + seeds)
-    ]
-    out.print(f"{book.description or book.name}: {len(runs)} runs in {group}", highlight=False)
+    folders = {number: seed_folder(group, number) for number in range(first, first + seeds)}
+    for one in folders.values():
+        refuse_taken(one)  # all of them before the first is begun
+    runs = [Run.create(one, with_settings(book, seed=number)) for number, one in folders.items()]
+    number = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    out.print(f"{book.description or book.name}: {number} in {group}", highlight=False)
     _learn(runs, group, jobs, modules or [], checkpoint_seconds)
 
 
 @app.command()
 def resume(
     folder: RunFolder,
+    episodes: Annotated[int | None, typer.Option(help="A new goal, to learn on to.")] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes; by default all cores.")
     ] = None,
@@ -113,14 +116,20 @@ def resume(
 ) -> None:
     """Continue runs that were interrupted, bit for bit as if they had not been."""
     import_modules(modules or [])
-    _learn(open_runs(folder), folder, jobs, modules or [], checkpoint_seconds)
+    runs = open_runs(folder)
+    if episodes is not None:
+        runs = [run.with_episodes(episodes) for run in runs]
+    unfinished = [run for run in runs if len(run.records()) < run.rulebook.settings.episodes]
+    if not unfinished:
+        out.print("Nothing is left to learn. To go on: --episodes with a larger number.")
+    _learn(unfinished, folder, jobs, modules or [], checkpoint_seconds)
 
 
 def _learn(
     runs: list[Run], group: Path, jobs: int | None, modules: list[str], checkpoint_seconds: float
 ) -> None:
     outcome = learn_all(runs, jobs or os.cpu_count() or 1, modules, checkpoint_seconds)
-    recorded = [run for run in runs if run.records()]
+    recorded = [run for run in open_runs(group) if run.records()]
     if recorded:
         out.print(summary_table(summarise_runs(recorded), recorded[0].rulebook.pass_mark))
         out.print(f"Report: {write_report(recorded, group / 'report')}", highlight=False)
@@ -147,9 +156,19 @@ def check(
     out.print(f"actions: {', '.join(book.actions)}", highlight=False)
     for sentence in book.sentences:
         out.print(f"  • {sentence}", highlight=False, markup=False)
+    for constraint in book.constraints:
+        outside = states_outside(env, constraint.states)
+        if outside:
+            out.print(
+                f"[yellow]note:[/] {outside} of {len(constraint.states)} states of "
+                f"{constraint.name!r} lie outside the observation space.",
+                highlight=False,
+            )
     policy = make_policy(book, env)
     diagnosis = diagnose(policy, book.constraints)
     out.print(f"On a fresh network (seed {book.settings.seed}): {diagnosis}", highlight=False)
+    if not diagnosis.feasible:
+        raise HandrailError("These constraints contradict each other. Relax one of each conflict.")
     enforcement = enforce(policy, book.constraints, tolerance=book.settings.tolerance)
     if not enforcement.satisfied:
         raise HandrailError(enforcement.reason)
@@ -166,15 +185,20 @@ def evaluate(
     folder: RunFolder,
     episodes: Annotated[int, typer.Option(min=1, help="Per run.")] = 20,
     deterministic: Deterministic = False,
+    rows: Annotated[int, typer.Option(min=1, help="Constraint rows to show, worst first.")] = 20,
     modules: Imports = None,
 ) -> None:
     """Play without learning: scores, and whether the constraints hold."""
     import_modules(modules or [])
     for run in open_runs(folder):
-        evaluation = run.agent().evaluate(episodes, deterministic)
-        out.print(f"seed {run.seed}: {evaluation}", highlight=False)
+        agent = run.agent()
+        evaluation = agent.evaluate(episodes, deterministic)
+        behind = len(run.records()) - agent.episodes
+        note = f", {behind} behind what was recorded: resume it first" if behind > 0 else ""
+        learned = f"policy after {agent.episodes} episodes{note}"
+        out.print(f"seed {run.seed} ({learned}): {evaluation}", highlight=False)
         if evaluation.violations is not None:
-            out.print(evaluation.violations.table(at_most=5))
+            out.print(evaluation.violations.table(at_most=rows))
 
 
 @app.command()
@@ -197,9 +221,10 @@ def show(
     if not runs:
         raise InvalidArgument(f"{folder} has recorded no episode yet: there is nothing to show.")
     plane = plane_of(runs[0].rulebook, over, at or [])
+    policy = runs[0].agent().policy
     out.print(summary_table(summarise_runs(runs), runs[0].rulebook.pass_mark))
     target = folder / "pictures" if pictures is None else pictures
-    for path in write_pictures(runs, target, runs[0].agent().policy, [plane]):
+    for path in write_pictures(runs, target, policy, [plane]):
         out.print(str(path), highlight=False)
 
 
@@ -221,6 +246,8 @@ def play(
     run = open_runs(folder)[0]
     policy = run.agent().policy
     target = folder / "pictures" / "play.gif" if path is None else path
+    mode = "human" if window else "rgb_array"
+    refuse_unrenderable(run.rulebook.make_environment(), mode)
     if window:
         env = run.rulebook.make_environment(render_mode="human")
         episodes_played = watch(env, policy, run.seed, episodes, deterministic)

@@ -9,12 +9,22 @@ import gymnasium as gym
 import numpy as np
 from PIL import Image
 
-from handrail.errors import EnvironmentFailure
+from handrail.errors import EnvironmentFailure, InvalidArgument
 from handrail.policies import CategoricalPolicy
 from handrail.rollout import Episode, Start, drawing, greedy, play
 
 _STREAM = 3  # of chance: neither learning nor evaluation
 _MOST_FRAMES = 300  # of one film; longer ones show every k-th
+
+
+def refuse_unrenderable(env: gym.Env[Any, Any], mode: str) -> None:
+    """An environment that cannot show itself is told so before it plays."""
+    modes = env.metadata.get("render_modes", [])
+    env.close()
+    if mode not in modes:
+        raise InvalidArgument(
+            f"This environment cannot render {mode!r}; it offers {', '.join(modes) or 'nothing'}."
+        )
 
 
 def watch(

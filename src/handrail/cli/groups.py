@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from handrail.errors import InvalidRun
+from handrail.errors import InvalidArgument, InvalidRun
+from handrail.rulebook import Rulebook, with_settings
 from handrail.runs import Run, is_run
 
 
@@ -27,13 +28,31 @@ def open_runs(folder: Path) -> list[Run]:
     """The run in a folder, or the runs of a group, by seed."""
     if is_run(folder):
         return [Run.open(folder)]
-    members = [one for one in folder.glob("seed-*") if is_run(one)] if folder.is_dir() else []
+    members = _members(folder)
     if not members:
         raise InvalidRun(
             f"{folder} holds no run. Give a folder that `handrail train` wrote: a run such as "
             "runs/cartpole/seed-0, or a group of them such as runs/cartpole."
         )
     return [Run.open(one) for one in sorted(members, key=_seed_of)]
+
+
+def refuse_mixing(group: Path, rulebook: Rulebook) -> None:
+    """Runs of one group differ in their seed alone; else their average means nothing."""
+    for folder in _members(group):
+        run = Run.open(folder)
+        same = with_settings(run.rulebook, seed=rulebook.settings.seed).settings
+        if run.rulebook.text != rulebook.text or same != rulebook.settings:
+            raise InvalidArgument(
+                f"{group} holds runs of other constraints or settings ({folder.name}). Choose "
+                "another folder with --out."
+            )
+
+
+def _members(group: Path) -> list[Path]:
+    if not group.is_dir():
+        return []
+    return [one for one in group.iterdir() if re.fullmatch(r"seed-\d+", one.name) and is_run(one)]
 
 
 def _seed_of(folder: Path) -> int:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Sequence
 from typing import Any
 
+import gymnasium as gym
+import numpy as np
 import yaml
 
+from handrail.arrays import Array
 from handrail.errors import InvalidArgument
 from handrail.figures import Slice
 from handrail.pictures import default_plane, plane_over
@@ -16,11 +20,17 @@ from handrail.rulebook import Rulebook
 
 def import_modules(modules: Sequence[str]) -> None:
     """Import what registers the user's environments; only the command line may ask for that."""
+    if modules and "" not in sys.path:
+        sys.path.insert(0, "")  # modules of the present folder, as `python -m` has them
     for module in modules:
+        if module.endswith(".py"):
+            raise InvalidArgument(
+                f"--import {module}: expected the name of a module, such as {module[:-3]}."
+            )
         try:
             importlib.import_module(module)
-        except ImportError as error:
-            raise InvalidArgument(f"--import {module}: {error}.") from error
+        except Exception as error:  # whatever the user's module does
+            raise InvalidArgument(f"--import {module}: {type(error).__name__}: {error}.") from error
 
 
 def settings_of(pairs: Sequence[str], **named: Any) -> dict[str, Any]:
@@ -32,12 +42,11 @@ def settings_of(pairs: Sequence[str], **named: Any) -> dict[str, Any]:
             raise InvalidArgument(
                 f"--set {pair}: expected name=value, such as --set discount=0.999."
             )
-        outer, _, inner = key.partition(".")
-        value = _value(pair, text)
-        if inner:
-            settings.setdefault(outer, {})[inner] = value
-        else:
-            settings[outer] = value
+        *outer, last = key.split(".")
+        inside = settings
+        for name in outer:
+            inside = inside.setdefault(name, {})
+        inside[last] = _value(pair, text)
     return settings
 
 
@@ -52,6 +61,18 @@ def _value(pair: str, text: str) -> Any:
         except ValueError:
             return value
     return value
+
+
+def states_outside(env: gym.Env[Any, Any], states: Array) -> int:
+    """How many of the states the environment says it never observes."""
+    space = env.observation_space
+    assert isinstance(space, gym.spaces.Box)  # the rulebook refuses others
+    flat = states.reshape(len(states), -1)
+    # Bounds are float32: 0.1 is a little less there.
+    slack = 1e-6 * np.abs(flat)
+    low, high = space.low.reshape(-1), space.high.reshape(-1)
+    inside = ((flat >= low - slack) & (flat <= high + slack)).all(axis=1)
+    return int((~inside).sum())
 
 
 def plane_of(rulebook: Rulebook, over: str | None, at: Sequence[str]) -> Slice:

@@ -50,15 +50,19 @@ def summary_table(summary: GroupSummary, pass_mark: float | None) -> Table:
 def environments_table() -> Table:
     """The bundled constraint files."""
     table = Table(title="Bundled constraint files", title_justify="left")
-    for column in ("name", "environment", "constrained states", "pass mark", "what it holds"):
+    for column in ("name", "environment", "states", "pass mark", "what it holds"):
         number = column.endswith(("states", "mark"))
-        table.add_column(column, justify="right" if number else "left", no_wrap=column == "name")
+        table.add_column(
+            column,
+            justify="right" if number else "left",
+            no_wrap=column in ("name", "environment"),
+            overflow="fold",
+        )
     for name in bundled():
         book = load(name)
-        steps = book.environment.max_episode_steps
         table.add_row(
             name,
-            book.environment.id + (f" ({steps} steps)" if steps else ""),
+            book.environment.id,
             str(sum(len(constraint.states) for constraint in book.constraints)),
             "–" if book.pass_mark is None else f"{book.pass_mark:g}",
             book.description,

@@ -57,6 +57,8 @@ def learn_all(
         modules: to import in each process: those that register the user's environments.
         checkpoint_seconds: between checkpoints.
     """
+    if not runs:
+        return Outcome(stopped=False, failures=())
     context = multiprocessing.get_context("spawn")
     messages, stop = context.Queue(), context.Event()
     failures: list[str] = []
@@ -71,7 +73,8 @@ def learn_all(
         stop.set()
         lines.say("Stopping after the present episodes; press Ctrl-C again to stop at once.")
 
-    before = signal.signal(signal.SIGINT, on_interrupt)
+    # SIGTERM is what schedulers send before they kill.
+    before = {one: signal.signal(one, on_interrupt) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
         with lines:
             pending = {workers.submit(_learn, run.folder, checkpoint_seconds): run for run in runs}
@@ -81,7 +84,8 @@ def learn_all(
                     failures += _failure(future, pending.pop(future))
             lines.read(messages)
     finally:
-        signal.signal(signal.SIGINT, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
         workers.shutdown(wait=True, cancel_futures=True)
     return Outcome(stop.is_set(), tuple(failures))
 
@@ -146,8 +150,9 @@ class _Lines:
 def _initialise(messages: Any, stop: Any, modules: tuple[str, ...]) -> None:
     global _messages, _stop  # a worker process has no other place for them
     _messages, _stop = messages, stop
-    # Ctrl-C reaches every process of the terminal; only the one that shows progress answers it.
+    # Both reach every process of the group; only the one that shows progress answers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for module in modules:
         importlib.import_module(module)
 

@@ -66,6 +66,12 @@ def _make(spec: EnvironmentSpec, spot: Spot, render_mode: str | None) -> Environ
         raise spot.error(f"Gymnasium cannot make {spec.id!r}. Its own words: {error}") from error
 
 
+def reward_threshold(environment: str) -> float | None:
+    """What Gymnasium calls solved, if it knows the environment and has an opinion."""
+    spec = gym.registry.get(environment)
+    return None if spec is None else spec.reward_threshold
+
+
 def _is_registered(environment: str) -> bool:
     try:
         gym.spec(environment)

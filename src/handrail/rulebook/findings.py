@@ -102,8 +102,8 @@ def _sentence(finding: Mapping[str, Any]) -> str:
         count = _COUNTED[kind].format(**finding["ctx"])
         return f"expected {count}, but got {finding['ctx']['actual_length']}."
     text = _SENTENCES.get(kind) or expectation(finding).replace(" a integer", " an integer")
-    if text.endswith(".."):  # a sentence of our own, complete
-        return text[:-1]
+    if str(finding["msg"]).endswith("."):  # a sentence of our own, complete
+        return text
     meant = did_you_mean(value, _choices(finding)) if isinstance(value, str) else ""
     return f"{text.removesuffix('.')}, but got {_shown(value)}.{meant}"
 

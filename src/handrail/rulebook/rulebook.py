@@ -38,7 +38,7 @@ class Rulebook:
         constraints: what the policy must obey.
         sentences: the same for people, a sentence per constraint.
         settings: how the run learns.
-        pass_mark: the 100-episode average that counts as solved.
+        pass_mark: the 100-episode average that counts as solved; by default Gymnasium's threshold.
         picture: the plane that pictures of the policy show.
         source: the file itself, and its lines.
     """
@@ -99,10 +99,17 @@ def parse(text: str, name: str) -> Rulebook:
         constraints=tuple(one.constraint for one in built),
         sentences=tuple(one.words for one in built),
         settings=file.settings,
-        pass_mark=file.pass_mark,
+        pass_mark=_pass_mark(file),
         picture=picture,
         source=source,
     )
+
+
+def _pass_mark(file: File) -> float | None:
+    """The file's own, or Gymnasium's where the episodes are Gymnasium's."""
+    if file.pass_mark is not None or file.environment.max_episode_steps is not None:
+        return file.pass_mark
+    return environments.reward_threshold(file.environment.id)
 
 
 def with_settings(rulebook: Rulebook, **overrides: Any) -> Rulebook:
