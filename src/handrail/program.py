@@ -159,11 +159,11 @@ def solve_program(
         solution = _solve_on(working, model, geometry, lower, upper, solver)
 
 
-def hard_solver(model: Linearisation, *opinions: tuple[Array, Array]) -> Solver:
+def hard_solver(model: Linearisation, *opinions: Callable[[], tuple[Array, Array]]) -> Solver:
     """A solver that meets every row, or raises `Contradiction`.
 
     Whether rows contradict each other is judged by the change of the network they need: the returns
-    of nearly impossible actions are large without any contradiction. Further `opinions` are bounds
+    of nearly impossible actions are large without any contradiction. Further `opinions` give bounds
     (lower, upper) of all rows by which the contradiction must show as well: at saturated states,
     the first order of probabilities alone sees contradictions where there are none.
     """
@@ -173,7 +173,8 @@ def hard_solver(model: Linearisation, *opinions: tuple[Array, Array]) -> Solver:
         if not answer.contradictory:
             return answer
         factor = LeastChange(model).matrix(indices)
-        asked = [(lower, upper), *((low[indices], high[indices]) for low, high in opinions)]
+        others = [opinion() for opinion in opinions]
+        asked = [(lower, upper), *((low[indices], high[indices]) for low, high in others)]
         if all(solve_minimum_norm(factor, *bounds).contradictory for bounds in asked):
             raise Contradiction(factor, lower, upper, indices)
         if not answer.solved:

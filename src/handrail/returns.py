@@ -151,12 +151,8 @@ def predict_step(
 def solve_returns(step: PredictedStep, objective: Objective, soft: bool) -> SafeReturns:
     """The safe returns that bring the predicted step within the bounds."""
     rows, model, drift = step.rows, step.model, step.drift
-    if soft:
-        solver = _soft_solver(rows)
-    else:
-        targets = Targets(rows, TOLERANCE)
-        in_log_odds = targets.change_in_log_odds(targets.position(step.probabilities), trust=np.inf)
-        solver = hard_solver(model, in_log_odds)
+    hard = hard_solver(model, lambda: _change_in_log_odds(step))
+    solver = _soft_solver(rows) if soft else hard
     geometry = _geometry(model, objective, step.step_size)
     try:
         solution = solve_program(model, geometry, rows.lower - drift, rows.upper - drift, solver)
@@ -182,6 +178,12 @@ def solve_returns(step: PredictedStep, objective: Objective, soft: bool) -> Safe
         labels=rows.labels,
         method=solution.method,
     )
+
+
+def _change_in_log_odds(step: PredictedStep) -> tuple[Array, Array]:
+    """What the rows ask for, in log-odds."""
+    targets = Targets(step.rows, TOLERANCE)
+    return targets.change_in_log_odds(targets.position(step.probabilities), trust=np.inf)
 
 
 def update(policy: CategoricalPolicy, returns: SafeReturns) -> None:

@@ -153,7 +153,7 @@ def _constrained(
         _step(policy, returns.gradient, settings.step_size)
     values = rows.values(policy.probabilities(rows.states))
     violation, iterations = float(rows.violations(values).max()), 0
-    if settings.enforcement == "exact":
+    if settings.enforcement == "exact" and violation > settings.tolerance:
         with clock.at("updating"):
             enforcement = enforce_rows(policy, rows, settings.tolerance)
         enforcement.raise_if_unsatisfied()
