@@ -18,6 +18,7 @@ from handrail.gradients import push_forward
 from handrail.policies import softmax
 from tests.conftest import spaces
 
+pytest.importorskip("numba")
 RNG = np.random.default_rng(0)
 
 

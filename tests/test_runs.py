@@ -61,9 +61,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_a_run_is_a_folder(whole: Run) -> None:
     names = sorted(path.name for path in whole.folder.iterdir() if path.name[0] != ".")
-    assert names == sorted(
-        ["checkpoints", CONFIGURATION, CONSTRAINTS, METRICS, "tensorboard", TIMINGS]
-    )
+    expected = {"checkpoints", CONFIGURATION, CONSTRAINTS, METRICS, TIMINGS}
+    assert set(names) - {"tensorboard"} == expected
     assert (whole.folder / CONSTRAINTS).read_text() == TEXT
     records = whole.records()
     assert [record.episode for record in records] == list(range(30))
@@ -77,6 +76,7 @@ def test_the_records_are_those_of_the_learner(whole: Run) -> None:
 
 
 def test_tensorboard_reads_the_numbers(whole: Run) -> None:
+    pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import (  # noqa: PLC0415
         EventAccumulator,
     )
@@ -90,6 +90,7 @@ def test_tensorboard_reads_the_numbers(whole: Run) -> None:
 
 
 def test_tensorboard_shows_an_interrupted_run_once(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import (  # noqa: PLC0415
         EventAccumulator,
     )
