@@ -14,6 +14,7 @@ import numpy as np
 
 from benchmarks.plan import Plan
 from handrail import players
+from handrail.fused import FusedNetwork
 from handrail.records import Seconds
 from handrail.rollout import Act, Episode, play
 from handrail.rulebook import load, with_settings
@@ -32,6 +33,7 @@ class LearningCost:
 
     Attributes:
         name: of the bundled constraint file.
+        compiled: whether the network's passes were (numba).
         episodes: that were learned from and stepped through bare, block by block in turns.
         steps: environment steps of them.
         bare_seconds: per step, of the environment alone: the same actions, the same seeds.
@@ -42,6 +44,7 @@ class LearningCost:
     """
 
     name: str
+    compiled: bool
     episodes: int
     steps: int
     bare_seconds: float
@@ -52,8 +55,11 @@ class LearningCost:
 
 
 def measure_learning(plan: Plan) -> list[LearningCost]:
-    """Time whole runs with exact enforcement, settings of the bundled files."""
-    return [_measure(name, plan) for name in MOST]
+    """Time whole runs with exact enforcement, settings of the bundled files; then without numba."""
+    costs = [_measure(name, plan) for name in MOST]
+    with patch.object(FusedNetwork, "of", return_value=None):
+        costs += [_measure(name, plan) for name in MOST]
+    return costs
 
 
 def _measure(name: str, plan: Plan) -> LearningCost:
@@ -80,6 +86,7 @@ def _measure(name: str, plan: Plan) -> LearningCost:
     stages = ("collecting", "predicting", "solving", "updating")
     return LearningCost(
         name=name,
+        compiled=agent.policy.fused() is not None,
         episodes=plan.learning_blocks * plan.learning_episodes,
         steps=agent.steps - before,
         bare_seconds=sum(bare) / (agent.steps - before),

@@ -14,7 +14,7 @@ import torch
 
 from benchmarks.timing import torch_threads
 
-_PACKAGES = ("handrail", "torch", "numpy", "scipy", "daqp", "piqp", "gymnasium")
+_PACKAGES = ("handrail", "torch", "numpy", "scipy", "daqp", "piqp", "gymnasium", "numba")
 
 
 @final

@@ -47,7 +47,8 @@ same on both sides, unless a table says otherwise.
 
 Before the first part and after each, two threads got {got} cores. Where that is well below 2, \
 others were using the machine, and two-threaded numbers suffer from it most: the small operations \
-of the constrained update wait for each other. The allocator is settled before anything is timed \
+of the constrained update wait for each other. Our passes over such a network are compiled (numba, \
+the extra `fast`); torch's are torch's. The allocator is settled before anything is timed \
 (`settle_allocator` in `benchmarks/machine.py`), which favours the plain update."""
 
 
@@ -338,6 +339,7 @@ def _learning_section(costs: list[LearningCost]) -> str:
     rows = [
         [
             one.name,
+            "yes" if one.compiled else "no",
             f"{one.episodes}",
             f"{one.steps:,}",
             f"{1e6 * one.bare_seconds:.1f}",
@@ -347,7 +349,16 @@ def _learning_section(costs: list[LearningCost]) -> str:
         ]
         for one in costs
     ]
-    header = ["file", "episodes", "steps", "bare step, µs", "ratio", "quartiles", "collect, %"]
+    header = [
+        "file",
+        "numba",
+        "episodes",
+        "steps",
+        "bare step, µs",
+        "ratio",
+        "quartiles",
+        "collect, %",
+    ]
     header += ["predict, %", "solve, %", "update, %"]
     return f"""## A whole training run
 

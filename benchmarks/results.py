@@ -96,6 +96,7 @@ def targets(results: Results) -> list[Target]:
                 verdict(one.ratio <= one.most),
             )
             for one in results.learning
+            if one.compiled
         ),
     ]
 
