@@ -43,6 +43,17 @@ class Corridor(gym.Env[Any, Any]):
         return np.array([self.position / self.length, 1.0], dtype=np.float32)
 
 
+class OneNumber(Corridor):
+    """The corridor without the constant."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = gym.spaces.Box(-1.0, 1.0, (1,))
+
+    def _observe(self) -> Any:
+        return super()._observe()[:1]
+
+
 class Failing(gym.Wrapper[Any, Any, Any, Any]):
     """Breaks in a chosen way at a chosen step of a chosen episode."""
 

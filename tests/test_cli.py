@@ -20,7 +20,8 @@ from handrail.cli.options import plane_of, settings_of
 from handrail.errors import InvalidArgument
 from handrail.ledger import METRICS
 from handrail.pictures import default_plane, plane_over
-from handrail.rulebook import load, parse
+from handrail.report import write_report
+from handrail.rulebook import load, parse, with_settings
 from handrail.runs import Run
 from tests.test_runs import TEXT
 
@@ -338,15 +339,31 @@ def test_settings_on_the_command_line() -> None:
     }
 
 
+def test_pictures_of_a_frozen_policy_with_one_observation(tmp_path: Path) -> None:
+    text = TEXT.replace("Corridor-v0", "OneNumber-v0").replace("[position, one]", "[position]")
+    text = text.replace(", one: 1}", "}")
+    run = Run.create(tmp_path / "run", with_settings(parse(text, "one"), freeze_after=5))
+    run.learn()
+    page = write_report([run], tmp_path / "report")
+    assert sorted(path.name for path in page.parent.glob("*.png")) == [
+        "loss.png",
+        "score.png",
+        "violation.png",
+    ]
+
+
 def test_planes() -> None:
     book = load("cartpole")
     plane = plane_of(book, "x,phi", ["x_dot=0.5"])
+    assert plane is not None
     assert (plane.horizontal, plane.vertical) == (0, 2)
     assert plane.at[1] == 0.5
     assert plane.horizontal_range[0] < -2.0
     assert plane.horizontal_range[1] > 2.0
     assert plane_of(book, None, []) == default_plane(book)
-    assert default_plane(book).horizontal_range == (-0.4, 0.4)
+    default = default_plane(book)
+    assert default is not None
+    assert default.horizontal_range == (-0.4, 0.4)
     without = parse(TEXT, "corridor")
     assert default_plane(without) == plane_over(without, 0, 1)
     for over, at, message in (

@@ -205,7 +205,7 @@ def test_callbacks_see_every_episode_and_can_end_it() -> None:
 
     def callback(agent: Reinforce, record: Record, seconds: Seconds) -> bool:
         seen.append(record.episode)
-        assert seconds.total() > 0.0
+        assert seconds.collecting > 0.0
         assert isinstance(agent, Reinforce)
         return record.episode < 4
 
@@ -255,6 +255,36 @@ def test_networks_that_return_no_logits_are_refused() -> None:
 
     with pytest.raises(InvalidPolicy, match="Pair returned <class 'tuple'> for 1 states"):
         Reinforce(corridor(), hr.CategoricalPolicy(Pair()))
+
+
+def test_networks_without_forward_mode_are_refused_in_words() -> None:
+    class Cube(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+            (x,) = ctx.saved_tensors
+            slope: torch.Tensor = 3 * x**2 * gradients[0]
+            return slope
+
+    class Cubed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(2, 2, dtype=torch.float64)
+
+        def forward(self, states: torch.Tensor) -> torch.Tensor:
+            logits: torch.Tensor = Cube.apply(self.layer(states))  # type: ignore[no-untyped-call]
+            return logits
+
+    agent = Reinforce(corridor(), hr.CategoricalPolicy(Cubed()), constraints())
+    before = weights(agent)
+    with pytest.raises(InvalidPolicy, match="Cubed has a part that torch cannot differentiate in"):
+        agent.learn(episodes=1)
+    for one, other in zip(before, weights(agent), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_observations_of_any_rank_are_flattened() -> None:

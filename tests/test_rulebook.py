@@ -458,7 +458,7 @@ class Odd(gym.Env[Any, Any]):
     def __init__(self, **options: Any) -> None:
         self.observation_space = options["observations"]
         self.action_space = options["actions"]
-        self.render_mode = options["render_mode"]
+        self.render_mode = options.get("render_mode")
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)

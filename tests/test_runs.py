@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from handrail.errors import EnvironmentFailure, HandrailError, InvalidRun, StorageFailure
-from handrail.ledger import METRICS, TIMINGS, read_seconds
+from handrail.ledger import METRICS, TIMINGS
 from handrail.records import Record, Seconds
 from handrail.rulebook import Rulebook, bundled, load, parse, with_settings
 from handrail.runs import CONFIGURATION, CONSTRAINTS, Run, is_run, make_agent
@@ -24,6 +24,7 @@ from handrail.storage import load_state
 from tests.environments import Corridor, Failing
 
 gym.register("Corridor-v0", entry_point="tests.environments:Corridor", max_episode_steps=20)
+gym.register("OneNumber-v0", entry_point="tests.environments:OneNumber", max_episode_steps=20)
 gym.register(
     "FailsInEpisode5-v0",
     entry_point=lambda **_: Failing(Corridor(), "raise", step=1, episode=5),
@@ -66,7 +67,7 @@ def test_a_run_is_a_folder(whole: Run) -> None:
     assert (whole.folder / CONSTRAINTS).read_text() == TEXT
     records = whole.records()
     assert [record.episode for record in records] == list(range(30))
-    assert len(read_seconds(whole.folder)) == 30
+    assert len((whole.folder / TIMINGS).read_text().splitlines()) == 30
     assert [path.name for path in whole.checkpoints()] == ["episode-00000030.safetensors"]
     assert is_run(whole.folder)
 
@@ -182,7 +183,7 @@ def test_killed_at_any_moment_it_continues_bit_for_bit(whole: Run, tmp_path: Pat
                 Run.open(run.folder).learn()
                 break
         assert contents(run) == contents(whole)
-        assert len(read_seconds(run.folder)) == 30
+        assert len((run.folder / TIMINGS).read_text().splitlines()) == 30
         finished += 1
     assert finished >= 1
 

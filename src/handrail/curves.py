@@ -22,7 +22,7 @@ def draw_scores(axes: Axes, runs: Runs, pass_mark: float | None) -> None:
     """Every seed's score, the mean over seeds, and its average over the last 100 episodes."""
     scores = _table(runs, lambda record: record.score)
     _draw_seeds(axes, scores)
-    mean = np.nanmean(scores, axis=0)
+    mean = _mean(scores)
     axes.plot(mean, color=BLUE, linewidth=1.6, label=_mean_of(runs))
     if len(mean) >= 20:
         average = _trailing_average(mean, 100)
@@ -34,8 +34,8 @@ def draw_scores(axes: Axes, runs: Runs, pass_mark: float | None) -> None:
 
 def draw_losses(axes: Axes, runs: Runs) -> None:
     """The mean loss over seeds, its batch part and the part of the safe returns."""
-    batch = np.nanmean(_table(runs, lambda record: record.batch_loss), axis=0)
-    safe = np.nanmean(_table(runs, lambda record: record.safe_loss or 0.0), axis=0)
+    batch = _mean(_table(runs, lambda record: record.batch_loss))
+    safe = _mean(_table(runs, lambda record: record.safe_loss or 0.0))
     axes.plot(batch + safe, color=BLUE, linewidth=1.6, label=f"whole loss, {_mean_of(runs)}")
     axes.plot(safe, color=ORANGE, linewidth=1.4, linestyle="--", label="safe returns' part")
     _label(axes, "loss")
@@ -79,6 +79,13 @@ def _table(runs: Runs, value: Callable[[Record], float | None]) -> Array:
     for row, records in zip(table, runs, strict=True):
         row[: len(records)] = [np.nan if (v := value(r)) is None else v for r in records]
     return table
+
+
+def _mean(table: Array) -> Array:
+    """Over the seeds that have a value; NaN where none has (a frozen policy has no loss)."""
+    counts = (~np.isnan(table)).sum(axis=0)
+    mean: Array = np.nansum(table, axis=0) / np.where(counts, counts, np.nan)
+    return mean
 
 
 def _trailing_average(values: Array, window: int) -> Array:

@@ -86,7 +86,7 @@ def push_forward(policy: CategoricalPolicy, states: ArrayLike, direction: Gradie
         for chunk in policy.to_tensor(states).split(ROWS_PER_PASS):
             try:
                 logits = functional_call(policy.module, duals, (chunk,))
-            except (NotImplementedError, RuntimeError) as error:
+            except RuntimeError as error:
                 raise InvalidPolicy(
                     f"{type(policy.module).__name__} has a part that torch cannot differentiate in "
                     f"forward mode, which predicting a step needs. Torch's own words: {error}"

@@ -17,7 +17,7 @@ from handrail.advantages import make_baseline
 from handrail.batches import Batch
 from handrail.enforcement import Enforcement, enforce_rows
 from handrail.errors import InvalidPolicy
-from handrail.players import Player, Spaces
+from handrail.players import Player, Round, Spaces
 from handrail.policies import CategoricalPolicy
 from handrail.records import Record, Seconds, make_records, share_seconds
 from handrail.rollout import Episode
@@ -67,7 +67,8 @@ class Learner:
     def turn(self) -> tuple[list[Record], Seconds]:
         """Play, update, record. Counts move last: until then, nothing has happened."""
         start = perf_counter()
-        episodes = self.player.play(self.policy, self.settings.seed, LEARNING, self.episodes)
+        which = Round(self.settings.seed, LEARNING, self.episodes)
+        episodes = self.player.play(self.policy, which)
         collecting = perf_counter() - start
         frozen = self.settings.freeze_after is not None and (
             self.episodes >= self.settings.freeze_after

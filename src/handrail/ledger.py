@@ -97,14 +97,6 @@ def read_records(folder: Path, position: dict[str, Any]) -> list[Record]:
     return records
 
 
-def read_seconds(folder: Path) -> list[Seconds]:
-    """Where the time of each episode went."""
-    path = folder / TIMINGS
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    whole = [json.loads(line) for line in lines if line.endswith(b"\n")]
-    return [Seconds(**{k: v for k, v in line.items() if k != "episode"}) for line in whole]
-
-
 def _cut(path: Path, position: dict[str, Any]) -> hashlib._Hash:
     """Cut a file to the length it had at a checkpoint, if its beginning is still the same."""
     path.touch()

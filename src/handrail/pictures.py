@@ -1,4 +1,4 @@
-"""Pictures of runs as files: score, loss, violation, and the policy over planes of observations."""
+"""Pictures of runs as files: score, loss, violation, and the policy over two observations."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _DOTS_PER_INCH = 130
 
 
 def write_pictures(
-    runs: Sequence[Run], folder: Path, policy: CategoricalPolicy, planes: Sequence[Slice]
+    runs: Sequence[Run], folder: Path, policy: CategoricalPolicy, plane: Slice | None
 ) -> list[Path]:
     """Score, loss, violation and policy, as PNG files.
 
     Args:
         runs: one per seed; at least one has recorded something.
         folder: where the pictures go.
-        policy: whose plane is shown: that of one seed.
-        planes: of the policy.
+        policy: which is shown: that of one seed.
+        plane: to show it over; None leaves the policy out.
     """
     folder.mkdir(parents=True, exist_ok=True)
     rulebook = runs[0].rulebook
@@ -46,44 +46,43 @@ def write_pictures(
         draw(figure.subplots())
         written.append(folder / f"{name}.png")
         figure.savefig(written[-1], dpi=_DOTS_PER_INCH)
-    written.append(folder / "policy.png")
-    _policy_picture(rulebook, policy, planes, written[-1])
+    if plane is not None:
+        written.append(folder / "policy.png")
+        _policy_picture(rulebook, policy, plane, written[-1])
     return written
 
 
 def _policy_picture(
-    rulebook: Rulebook, policy: CategoricalPolicy, planes: Sequence[Slice], path: Path
+    rulebook: Rulebook, policy: CategoricalPolicy, plane: Slice, path: Path
 ) -> None:
     actions = _shown_actions(rulebook)
-    figure = new_figure(1.0 + 3.9 * len(actions), 0.6 + 3.5 * len(planes))
-    grid = figure.subplots(len(planes), len(actions), squeeze=False)
-    for plane, panels in zip(planes, grid, strict=True):
-        for action, axes in zip(actions, panels, strict=True):
-            mesh = draw_policy(axes, policy, plane, action)
-            states = _constrained_states(rulebook)
-            here = plane.contains(states)
-            draw_states(axes, states[~here], plane, markersize=3, markerfacecolor="0.6", alpha=0.6)
-            draw_states(axes, states[here], plane, markersize=6, markerfacecolor="white")
-            axes.set_xlim(*plane.horizontal_range)
-            axes.set_ylim(*plane.vertical_range)
-            axes.set_title(f"probability of “{rulebook.actions[action]}”", fontsize=10)
-            axes.set_xlabel(rulebook.observations[plane.horizontal])
-            axes.set_ylabel(rulebook.observations[plane.vertical])
-        figure.colorbar(mesh, ax=list(panels), label="probability")
-    figure.supxlabel(_legend(rulebook, planes), fontsize=8)
+    states = _constrained_states(rulebook)
+    here = plane.contains(states)
+    figure = new_figure(1.0 + 3.9 * len(actions), 4.1)
+    panels = figure.subplots(1, len(actions), squeeze=False)[0]
+    for action, axes in zip(actions, panels, strict=True):
+        mesh = draw_policy(axes, policy, plane, action)
+        draw_states(axes, states[~here], plane, markersize=3, markerfacecolor="0.6", alpha=0.6)
+        draw_states(axes, states[here], plane, markersize=6, markerfacecolor="white")
+        axes.set_xlim(*plane.horizontal_range)
+        axes.set_ylim(*plane.vertical_range)
+        axes.set_title(f"probability of “{rulebook.actions[action]}”", fontsize=10)
+        axes.set_xlabel(rulebook.observations[plane.horizontal])
+        axes.set_ylabel(rulebook.observations[plane.vertical])
+    figure.colorbar(mesh, ax=list(panels), label="probability")
+    figure.supxlabel(_legend(rulebook, plane), fontsize=8)
     figure.savefig(path, dpi=_DOTS_PER_INCH)
 
 
-def _legend(rulebook: Rulebook, planes: Sequence[Slice]) -> str:
-    """What the dots and the line are, and where the plane lies."""
-    plane = planes[0]
+def _legend(rulebook: Rulebook, plane: Slice) -> str:
+    """Where the plane lies, and what the dots and the line are."""
     fixed = ", ".join(
         f"{name} {value:g}"
         for index, (name, value) in enumerate(zip(rulebook.observations, plane.at, strict=True))
         if index not in (plane.horizontal, plane.vertical)
     )
     dots = "white: constrained states in this plane; small grey: of other planes; line: 50 %"
-    return f"{fixed}\n{dots}" if len(planes) == 1 and fixed else dots
+    return f"{fixed}\n{dots}"
 
 
 def _shown_actions(rulebook: Rulebook) -> list[int]:
@@ -93,8 +92,13 @@ def _shown_actions(rulebook: Rulebook) -> list[int]:
     return [rulebook.picture.action if rulebook.picture is not None else 1]
 
 
-def default_plane(rulebook: Rulebook) -> Slice:
-    """The file's picture; else the two observations that the constraints vary most, around them."""
+def default_plane(rulebook: Rulebook) -> Slice | None:
+    """The file's picture; else the two observations that the constraints vary most, around them.
+
+    None where there is only one observation.
+    """
+    if len(rulebook.observations) < 2:
+        return None
     if rulebook.picture is not None:
         one = rulebook.picture
         return Slice(one.at, one.across, one.up, one.across_range, one.up_range)

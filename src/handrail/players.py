@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, final
 
 import gymnasium as gym
@@ -35,6 +36,28 @@ def _naming_the_episode(number: int) -> Iterator[None]:
         raise EnvironmentFailure(f"Episode {number}: {error}") from error
 
 
+@final
+@dataclass(frozen=True)
+class Round:
+    """Which episodes to play; each depends on its number alone.
+
+    Attributes:
+        seed: of the run.
+        stream: of chance, such as learning or evaluation.
+        first: number of the first episode.
+        deterministic: always take the most probable action.
+    """
+
+    seed: int
+    stream: int
+    first: int
+    deterministic: bool = False
+
+    def start(self, number: int) -> Start:
+        """The start of an episode of the stream."""
+        return Start.of(self.seed, number, self.stream)
+
+
 class Player(ABC):
     """Plays the episodes of one update."""
 
@@ -42,15 +65,8 @@ class Player(ABC):
     spaces: Spaces
 
     @abstractmethod
-    def play(
-        self,
-        policy: CategoricalPolicy,
-        seed: int,
-        stream: int,
-        first: int,
-        deterministic: bool = False,
-    ) -> list[Episode]:
-        """Episodes `first`, `first` + 1, … of a stream; each depends on its number alone."""
+    def play(self, policy: CategoricalPolicy, which: Round) -> list[Episode]:
+        """Episodes `first`, `first` + 1, … as many as an update has."""
 
 
 @final
@@ -62,19 +78,12 @@ class OneAfterTheOther(Player):
         self.spaces = spaces_of(env)
         self._episodes = episodes
 
-    def play(
-        self,
-        policy: CategoricalPolicy,
-        seed: int,
-        stream: int,
-        first: int,
-        deterministic: bool = False,
-    ) -> list[Episode]:
+    def play(self, policy: CategoricalPolicy, which: Round) -> list[Episode]:
         """One episode after the other."""
         played = []
-        for number in range(first, first + self._episodes):
-            start = Start.of(seed, number, stream)
-            act = greedy(policy) if deterministic else drawing(policy, start.rng)
+        for number in range(which.first, which.first + self._episodes):
+            start = which.start(number)
+            act = greedy(policy) if which.deterministic else drawing(policy, start.rng)
             with _naming_the_episode(number):
                 played.append(play(self._env, act, start.environment))
         return played
@@ -94,22 +103,15 @@ class SideBySide(Player):
         self.spaces = spaces_of(envs)
         self._rounds = max(1, episodes // envs.num_envs)
 
-    def play(
-        self,
-        policy: CategoricalPolicy,
-        seed: int,
-        stream: int,
-        first: int,
-        deterministic: bool = False,
-    ) -> list[Episode]:
+    def play(self, policy: CategoricalPolicy, which: Round) -> list[Episode]:
         """A round of episodes side by side, as often as an update needs."""
         n = self._envs.num_envs
         played: list[Episode] = []
-        for start_of_round in range(first, first + n * self._rounds, n):
-            starts = [Start.of(seed, start_of_round + i, stream) for i in range(n)]
+        for first in range(which.first, which.first + n * self._rounds, n):
+            starts = [which.start(first + i) for i in range(n)]
             rngs = [start.rng for start in starts]
-            act = greedy_together(policy) if deterministic else drawing_together(policy, rngs)
-            with _naming_the_episode(start_of_round):
+            act = greedy_together(policy) if which.deterministic else drawing_together(policy, rngs)
+            with _naming_the_episode(first):
                 seeds = [start.environment for start in starts]
                 played += play_in_parallel(self._envs, act, seeds)
         return played

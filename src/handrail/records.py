@@ -55,10 +55,6 @@ class Seconds:
     solving: float
     updating: float
 
-    def total(self) -> float:
-        """All of it."""
-        return self.collecting + self.predicting + self.solving + self.updating
-
 
 def make_records(
     episodes: list[Episode], first: int, number: int | None, steps: int, update: Update

@@ -15,7 +15,7 @@ from handrail.errors import InvalidArgument
 from handrail.evaluation import Evaluation
 from handrail.expansion import expand
 from handrail.learning import EVALUATION, Learner
-from handrail.players import AnyEnvironment, make_player
+from handrail.players import AnyEnvironment, Round, make_player
 from handrail.policies import CategoricalPolicy
 from handrail.progress import goal_of, progress_line
 from handrail.records import Record, Seconds
@@ -230,8 +230,8 @@ class Reinforce:
         played: list[Episode] = []
         with one_thread():
             while len(played) < episodes:
-                seed, first = self.settings.seed, len(played)
-                played += player.play(self.policy, seed, EVALUATION, first, deterministic)
+                which = Round(self.settings.seed, EVALUATION, len(played), deterministic)
+                played += player.play(self.policy, which)
         return Evaluation(
             scores=tuple(episode.score for episode in played[:episodes]),
             lengths=tuple(len(episode) for episode in played[:episodes]),

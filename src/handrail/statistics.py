@@ -27,7 +27,6 @@ class SeedSummary:
         last: average score of the last 100.
         to_pass: the episode at which the first 100-episode average that passes begins.
         worst_violation: of any policy that acted; None without constraints.
-        iterations: of enforcement, on average per update.
     """
 
     seed: int
@@ -36,7 +35,6 @@ class SeedSummary:
     last: float
     to_pass: int | None
     worst_violation: float | None
-    iterations: float
 
 
 @final
@@ -68,7 +66,6 @@ def summarise(seed: int, records: Sequence[Record], pass_mark: float | None) -> 
         last=float(scores[-WINDOW:].mean()),
         to_pass=None if pass_mark is None else episodes_to_pass(scores, pass_mark),
         worst_violation=max(violations) if violations else None,
-        iterations=float(np.mean([record.iterations for record in records])),
     )
 
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
+from handrail.arrays import Array
 from handrail.batches import Batch, policy_gradient
 from handrail.enforcement import enforce_rows
 from handrail.errors import Diverged
@@ -131,9 +132,7 @@ def _unconstrained(
         batch_loss=step.gradient.loss,
         violation_before=float(rows.violations(step.model.values).max()),
         violation_after=float(rows.violations(values).max()),
-        predicted_change=float(np.abs(step.drift - step.model.values).max()),
-        measured_change=float(np.abs(values - step.model.values).max()),
-        prediction_error=float(np.abs(values - step.drift).max()),
+        **_changes(step.model.values, step.drift, values),
     )
 
 
@@ -163,13 +162,20 @@ def _constrained(
         safe_loss=returns.safe_loss,
         violation_before=float(rows.violations(returns.before).max()),
         violation_after=violation,
-        predicted_change=float(np.abs(returns.predicted - returns.before).max()),
-        measured_change=float(np.abs(values - returns.before).max()),
-        prediction_error=float(np.abs(values - returns.predicted).max()),
+        **_changes(returns.before, returns.predicted, values),
         iterations=iterations,
         safe_return_size=float(np.linalg.norm(returns.values)),
         active=returns.active,
     )
+
+
+def _changes(before: Array, predicted: Array, measured: Array) -> dict[str, Any]:
+    """What the step promised to the constraint rows (n_rows,), and what it did."""
+    return {
+        "predicted_change": float(np.abs(predicted - before).max()),
+        "measured_change": float(np.abs(measured - before).max()),
+        "prediction_error": float(np.abs(measured - predicted).max()),
+    }
 
 
 def _step(policy: CategoricalPolicy, direction: Gradient, step_size: float) -> None:

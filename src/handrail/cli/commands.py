@@ -224,7 +224,7 @@ def show(
     policy = runs[0].agent().policy
     out.print(summary_table(summarise_runs(runs), runs[0].rulebook.pass_mark))
     target = folder / "pictures" if pictures is None else pictures
-    for path in write_pictures(runs, target, policy, [plane]):
+    for path in write_pictures(runs, target, policy, plane):
         out.print(str(path), highlight=False)
 
 

@@ -75,7 +75,7 @@ def states_outside(env: gym.Env[Any, Any], states: Array) -> int:
     return int((~inside).sum())
 
 
-def plane_of(rulebook: Rulebook, over: str | None, at: Sequence[str]) -> Slice:
+def plane_of(rulebook: Rulebook, over: str | None, at: Sequence[str]) -> Slice | None:
     """`--over phi,phi_dot --at x=0` as a plane; without them, the file's own."""
     if over is None:
         if at:

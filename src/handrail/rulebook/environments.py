@@ -60,8 +60,10 @@ def _make(spec: EnvironmentSpec, spot: Spot, render_mode: str | None) -> Environ
             "it, import that module first (on the command line: --import)."
         )
     options: dict[str, Any] = {"max_episode_steps": spec.max_episode_steps, **spec.options}
+    if render_mode is not None:  # not every environment knows the word
+        options["render_mode"] = render_mode
     try:
-        return gym.make(spec.id, render_mode=render_mode, **options)
+        return gym.make(spec.id, **options)
     except (gym.error.Error, TypeError, ValueError, AssertionError, ImportError) as error:
         raise spot.error(f"Gymnasium cannot make {spec.id!r}. Its own words: {error}") from error
 
