@@ -104,7 +104,7 @@ def measure_growth(plan: Plan) -> GrowthResults:
 
 def _with_batch(plan: Plan) -> tuple[int, Curve]:
     samples: dict[int, list[Timings]] = {size: [] for size, _ in plan.batch_sizes}
-    rows = expand(load("cartpole").constraints, wide_policy(plan.width))
+    rows = expand(load("cartpole").constraints, wide_policy(plan.width)).rows()
     _one_turn(plan, plan.batch, rows, seed=0)  # warm-up
     for round_ in range(max(rounds for _, rounds in plan.batch_sizes)):
         for size, rounds in plan.batch_sizes:
@@ -119,7 +119,7 @@ def _with_constraints(plan: Plan) -> Curve:
         for size, rounds in plan.constraint_sizes:
             if round_ < rounds:
                 rules = two_half_planes(size, seed=round_)
-                rows = expand(rules, wide_policy(plan.width))
+                rows = expand(rules, wide_policy(plan.width)).rows()
                 samples[size].append(_one_turn(plan, plan.batch, rows, seed=round_))
     return _curve(samples)
 

@@ -10,6 +10,7 @@ import torch
 
 import handrail as hr
 from handrail.arrays import Array
+from handrail.batches import policy_gradient
 from handrail.returns import predict_step, solve_returns
 from handrail.rows import Rows
 
@@ -60,7 +61,8 @@ def constrained_update(
     """One constrained update, for rows that were expanded beforehand as a learner would."""
 
     def run() -> hr.SafeReturns:
-        returns = solve_returns(predict_step(policy, batch, rows, STEP_SIZE), "returns", False)
+        step = predict_step(policy, policy_gradient(policy, batch), rows, STEP_SIZE)
+        returns = solve_returns(step, "returns", False)
         hr.update(policy, returns)
         return returns
 

@@ -121,7 +121,7 @@ def measure_updates(plan: Plan) -> UpdateResults:
 
 
 def _constraints_of_paper(width: int) -> tuple[Rows, int]:
-    rows = expand(load("cartpole").constraints, wide_policy(width))
+    rows = expand(load("cartpole").constraints, wide_policy(width)).rows()
     return rows, len(rows)
 
 

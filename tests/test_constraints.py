@@ -153,7 +153,7 @@ def test_rows_of_point_constraints() -> None:
         hr.AtLeast(0.9, 1, HERE, name="a"),
         hr.AtMost(0.2, {0: 1.0, 2: 0.5}, ONE, name="b", priority=3.0),
     ]
-    rows = expand(rules, policy)
+    rows = expand(rules, policy).rows()
     assert rows.labels == ("a [0]", "a [1]", "b")
     np.testing.assert_array_equal(rows.lower, [0.9, 0.9, -np.inf])
     np.testing.assert_array_equal(rows.upper, [np.inf, np.inf, 0.2])
@@ -169,7 +169,7 @@ def test_rows_of_relations() -> None:
     linear = hr.Linear(
         [hr.Term(a, 0), hr.Term(b, 1, -2.0), hr.Term(a, 2, 0.5)], lower=-0.1, upper=0.3, name="l"
     )
-    rows = expand([hr.AtLeast(0.3, 1, HERE, name="p"), linear], policy)
+    rows = expand([hr.AtLeast(0.3, 1, HERE, name="p"), linear], policy).rows()
     pa, pb = policy.probabilities(a), policy.probabilities(b)
     values = rows.values(policy.probabilities(rows.states))
     assert values[2] == pytest.approx(pa[0] - 2.0 * pb[1] + 0.5 * pa[2], abs=1e-14)
@@ -183,7 +183,7 @@ def test_rows_of_relations() -> None:
 def test_symmetric_is_one_row_per_state_and_independent_action() -> None:
     policy = small_policy(n_actions=3)
     rule = hr.Symmetric(HERE, mirror=[-1, -1, 1], swap={0: 2, 2: 0}, within=0.01, name="mirror")
-    rows = expand([rule], policy)
+    rows = expand([rule], policy).rows()
     assert len(rows) == 4
     values = rows.values(policy.probabilities(rows.states))
     p = policy.probabilities(HERE.states)

@@ -87,7 +87,7 @@ def test_a_conflict_of_three_rows() -> None:
     lower = np.array([1.0, 1.0, -INF, -5.0])
     upper = np.array([INF, INF, 1.5, 5.0])
     rules: list[hr.Constraint] = [at(name, 0, 0.5, i, 0.0, 0.0) for i, name in enumerate("abcd")]
-    rows = expand(rules, small_policy())
+    rows = expand(rules, small_policy()).rows()
     conflict = find_conflict(matrix, lower, upper, np.arange(4), rows)
     assert conflict.labels == ("a", "b", "c")
     assert conflict.distance == 2.0
@@ -96,7 +96,7 @@ def test_a_conflict_of_three_rows() -> None:
 
 def test_a_row_that_cannot_be_moved() -> None:
     matrix = np.array([[1.0, 0.0], [0.0, 0.0]])
-    rows = expand([at("a", 0, 0.5, *ORIGIN), at("b", 0, 0.5, 1.0, 0.0, 0.0)], small_policy())
+    rows = expand([at("a", 0, 0.5, *ORIGIN), at("b", 0, 0.5, 1.0, 0.0, 0.0)], small_policy()).rows()
     conflict = find_conflict(matrix, np.array([1.0, 1.0]), np.full(2, INF), np.arange(2), rows)
     assert conflict.labels == ("b",)
     assert "'b' cannot be moved" in str(conflict)
@@ -106,7 +106,7 @@ def test_pairs_in_closed_form() -> None:
     """The pair with the longest answer is reported, not merely some pair."""
     angles = np.array([0.0, np.pi - 1e-3, np.pi + 1e-5])
     matrix = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    rows = expand([at(n, 0, 0.5, i, 0.0, 0.0) for i, n in enumerate("abc")], small_policy())
+    rows = expand([at(n, 0, 0.5, i, 0.0, 0.0) for i, n in enumerate("abc")], small_policy()).rows()
     conflict = find_conflict(matrix, np.ones(3), np.full(3, INF), np.arange(3), rows)
     assert conflict.labels == ("a", "c")
 

@@ -28,7 +28,8 @@ from handrail.expansion import expand
 from handrail.records import Record, Seconds
 from handrail.reinforce import Reinforce
 from handrail.settings import LearnerSettings
-from handrail.updates import apply_update, worst_violation
+from handrail.rules import FixedRules
+from handrail.updates import apply_update
 from tests import cartpole
 from tests.conftest import Golden, small_policy
 from tests.environments import Failing, Pixels, corridor
@@ -60,9 +61,9 @@ def test_the_signature_has_the_defaults_of_the_settings() -> None:
 def test_one_step_is_the_authors_update(golden: Golden) -> None:
     policy = golden.policy
     rules = golden.constraints(hr.AtLeast)
-    rows = expand(rules, policy)
+    rows = expand(rules, policy).rows()
     settings = LearnerSettings(enforcement="one_step", step_size=golden.step_size)
-    update, _ = apply_update(policy, rows, golden.batch, settings)
+    update, _ = apply_update(policy, FixedRules(rows), golden.batch, settings)
     states = golden["constrained_states"]
     np.testing.assert_allclose(
         policy.probabilities(states), golden["probabilities_after_inequality_update"], atol=1e-5
@@ -92,15 +93,15 @@ def test_the_policy_obeys_before_its_first_step_and_whenever_it_acts() -> None:
     assert agent.first_enforcement is not None
     assert agent.first_enforcement.satisfied
     acting: list[float] = []
-    rows = expand(constraints(), agent.policy)
+    rows = expand(constraints(), agent.policy).rows()
 
     class Witness(gym.Wrapper[Any, Any, Any, Any]):
         def step(self, action: Any) -> Any:
-            acting.append(worst_violation(agent.policy, rows))
+            acting.append(FixedRules(rows).violation(agent.policy))
             return self.env.step(action)
 
     agent = Reinforce(Witness(corridor()), small_policy(2, 2), constraints(), step_size=1e-2)
-    rows = expand(constraints(), agent.policy)
+    rows = expand(constraints(), agent.policy).rows()
     records = agent.learn(episodes=30)
     assert len(acting) == sum(record.length for record in records)
     assert max(acting) <= 1e-6

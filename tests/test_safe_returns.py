@@ -323,7 +323,7 @@ def test_kkt_conditions_of_the_paper_s_program(
     policy, rules = case
     batch, step_size = random_batch(), 1e-3
     answer = hr.safe_returns(policy, batch, rules, step_size)
-    rows = expand(rules, policy)
+    rows = expand(rules, policy).rows()
     kernel = hr.tangent_kernel(policy, rows.states)
     action = rows.weights.argmax(axis=1)
     i = np.arange(len(rows))

@@ -1,10 +1,11 @@
 """Handrail: tell a policy what it must do in states you know about."""
 
 from handrail.batches import Batch
+from handrail.certification import Certificate, certify
 from handrail.conflicts import Conflict
 from handrail.constraints import AtLeast, AtMost, Between, Constraint, Equal
 from handrail.diagnosis import Diagnosis, diagnose
-from handrail.enforcement import Enforcement, enforce
+from handrail.enforcement import Enforcement
 from handrail.errors import (
     Diverged,
     EnvironmentFailure,
@@ -22,15 +23,18 @@ from handrail.errors import (
     UnsatisfiedConstraints,
 )
 from handrail.evaluation import Evaluation
+from handrail.obedience import enforce
 from handrail.policies import CategoricalPolicy
+from handrail.proofs import Budget
 from handrail.records import Record, Seconds
-from handrail.regions import Points
+from handrail.regions import Ball, Box, Curve, Points, Polytope, Region, Union
 from handrail.reinforce import Reinforce
 from handrail.relations import Linear, Symmetric, Term
 from handrail.returns import SafeReturns, safe_returns, update
 from handrail.rulebook import Rulebook
 from handrail.rulebook import load as load_rulebook
 from handrail.runs import Run, make_agent
+from handrail.selections import Everywhere, MaximumDeviation, MaximumReturn
 from handrail.tangent import predict_change, tangent_kernel
 from handrail.version import VERSION
 from handrail.violations import Violations, measure
@@ -40,17 +44,23 @@ __version__ = VERSION
 __all__ = [
     "AtLeast",
     "AtMost",
+    "Ball",
     "Batch",
     "Between",
+    "Box",
+    "Budget",
     "CategoricalPolicy",
+    "Certificate",
     "Conflict",
     "Constraint",
+    "Curve",
     "Diagnosis",
     "Diverged",
     "Enforcement",
     "EnvironmentFailure",
     "Equal",
     "Evaluation",
+    "Everywhere",
     "HandrailError",
     "InfeasibleConstraints",
     "InvalidArgument",
@@ -60,8 +70,12 @@ __all__ = [
     "InvalidRulebook",
     "InvalidRun",
     "Linear",
+    "MaximumDeviation",
+    "MaximumReturn",
     "Points",
+    "Polytope",
     "Record",
+    "Region",
     "Reinforce",
     "Rulebook",
     "Run",
@@ -72,8 +86,10 @@ __all__ = [
     "StorageFailure",
     "Symmetric",
     "Term",
+    "Union",
     "UnsatisfiedConstraints",
     "Violations",
+    "certify",
     "diagnose",
     "enforce",
     "load_rulebook",

@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from handrail.errors import InvalidConstraint
-from handrail.regions import Points
+from handrail.regions import Points, Region
 
 Action = int | Mapping[int, float]
 
@@ -43,9 +43,10 @@ def check_actions(action: Action) -> None:
 
 def check_where(where: Any) -> None:
     """`where` must be a place."""
-    if not isinstance(where, Points):
+    if not isinstance(where, Points | Region):
         raise InvalidConstraint(
-            f"`where` must be a place such as Points([[...]]), but got {type(where).__name__}."
+            f"`where` must be a place such as Points([[...]]) or Box(low, high), but got "
+            f"{type(where).__name__}."
         )
 
 

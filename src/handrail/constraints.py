@@ -7,8 +7,9 @@ out to be worth for a given policy is measured elsewhere (violations.py).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import dataclass
-from typing import final
+from typing import Self, final
 
 import numpy as np
 
@@ -25,8 +26,11 @@ from handrail.checks import (
     in_words,
 )
 from handrail.errors import InvalidConstraint
-from handrail.regions import Points
+from handrail.regions import Place, Points, Region
 from handrail.rows import Rows
+
+# States that stand for a region where a few have to: in messages, pictures, and diagnosis.
+_STAND_INS = 100
 
 
 class Constraint(ABC):
@@ -38,29 +42,60 @@ class Constraint(ABC):
     @property
     @abstractmethod
     def states(self) -> Array:
-        """The states it speaks of (n, *observation_shape)."""
+        """The states it speaks of (n, *observation_shape); of a region, some that stand for it."""
 
     @abstractmethod
     def rows(self, n_actions: int) -> Rows:
-        """The constraint as linear functionals of the action probabilities (H1)."""
+        """The constraint at `states`, as linear functionals of the action probabilities (H1)."""
+
+
+class PlacedConstraint(Constraint):
+    """A constraint that says the same at every state of a place: points, or a region."""
+
+    where: Place
+
+    @property
+    def region(self) -> Region | None:
+        """The place, if it is a region."""
+        return self.where if isinstance(self.where, Region) else None
+
+    @property
+    def states(self) -> Array:
+        """The points, or states that stand for the region."""
+        return self.where.states if isinstance(self.where, Points) else self.where.cover(_STAND_INS)
+
+    def rows(self, n_actions: int) -> Rows:
+        """The rows at `states`."""
+        return self.rows_at(self.states, n_actions)
+
+    def moved_to(self, where: Place, name: str) -> Self:
+        """The same constraint at another place, such as a part of its own."""
+        other = copy(self)
+        object.__setattr__(other, "where", where)
+        object.__setattr__(other, "name", name)
+        return other
+
+    @abstractmethod
+    def rows_at(self, states: Array, n_actions: int) -> Rows:
+        """What it says at these states (n, *observation_shape)."""
 
 
 @final
 @dataclass(frozen=True)
-class AtLeast(Constraint):
+class AtLeast(PlacedConstraint):
     """π(action | s) ≥ bound at every state of `where`.
 
     Args:
         bound: strictly between 0 and 1 for one action.
         action: an index, or {action: weight} for a weighted sum over actions.
-        where: the states.
+        where: the states: Points, or a region (Box, Ball, Polytope, Curve, Union).
         name: for tables and messages; made from the other fields when left out.
         priority: how much more than others this one matters when constraints are soft.
     """
 
     bound: float
     action: Action
-    where: Points
+    where: Place
     name: str = ""
     priority: float = 1.0
 
@@ -71,24 +106,19 @@ class AtLeast(Constraint):
         check_bound(self.bound, self.action)
         set_default_name(self, f"{in_words(self.action)} >= {self.bound:g}")
 
-    @property
-    def states(self) -> Array:
-        """The states of `where`."""
-        return self.where.states
-
-    def rows(self, n_actions: int) -> Rows:
+    def rows_at(self, states: Array, n_actions: int) -> Rows:
         """One row per state."""
-        return _rows_at_points(self, self.action, self.where, n_actions, lower=self.bound)
+        return _rows_at(self, self.action, states, n_actions, lower=self.bound)
 
 
 @final
 @dataclass(frozen=True)
-class AtMost(Constraint):
+class AtMost(PlacedConstraint):
     """π(action | s) ≤ bound at every state of `where`; arguments as for `AtLeast`."""
 
     bound: float
     action: Action
-    where: Points
+    where: Place
     name: str = ""
     priority: float = 1.0
 
@@ -99,55 +129,44 @@ class AtMost(Constraint):
         check_bound(self.bound, self.action)
         set_default_name(self, f"{in_words(self.action)} <= {self.bound:g}")
 
-    @property
-    def states(self) -> Array:
-        """The states of `where`."""
-        return self.where.states
-
-    def rows(self, n_actions: int) -> Rows:
+    def rows_at(self, states: Array, n_actions: int) -> Rows:
         """One row per state."""
-        return _rows_at_points(self, self.action, self.where, n_actions, upper=self.bound)
+        return _rows_at(self, self.action, states, n_actions, upper=self.bound)
 
 
 @final
 @dataclass(frozen=True)
-class Equal(Constraint):
+class Equal(PlacedConstraint):
     """π(action | s) = bound at every state of `where`; arguments as for `AtLeast`."""
 
     bound: float
     action: Action
-    where: Points
+    where: Place
     name: str = ""
     priority: float = 1.0
 
     def __post_init__(self) -> None:
         check_where(self.where)
+        _refuse_region(self.where)
         check_priority(self.priority)
         check_actions(self.action)
         check_bound(self.bound, self.action)
         set_default_name(self, f"{in_words(self.action)} == {self.bound:g}")
 
-    @property
-    def states(self) -> Array:
-        """The states of `where`."""
-        return self.where.states
-
-    def rows(self, n_actions: int) -> Rows:
+    def rows_at(self, states: Array, n_actions: int) -> Rows:
         """One row per state."""
-        return _rows_at_points(
-            self, self.action, self.where, n_actions, lower=self.bound, upper=self.bound
-        )
+        return _rows_at(self, self.action, states, n_actions, lower=self.bound, upper=self.bound)
 
 
 @final
 @dataclass(frozen=True)
-class Between(Constraint):
+class Between(PlacedConstraint):
     """lower ≤ π(action | s) ≤ upper at every state of `where`; arguments as for `AtLeast`."""
 
     lower: float
     upper: float
     action: Action
-    where: Points
+    where: Place
     name: str = ""
     priority: float = 1.0
 
@@ -160,15 +179,16 @@ class Between(Constraint):
         check_order(self.lower, self.upper)
         set_default_name(self, f"{self.lower:g} <= {in_words(self.action)} <= {self.upper:g}")
 
-    @property
-    def states(self) -> Array:
-        """The states of `where`."""
-        return self.where.states
-
-    def rows(self, n_actions: int) -> Rows:
+    def rows_at(self, states: Array, n_actions: int) -> Rows:
         """One row per state."""
-        return _rows_at_points(
-            self, self.action, self.where, n_actions, lower=self.lower, upper=self.upper
+        return _rows_at(self, self.action, states, n_actions, lower=self.lower, upper=self.upper)
+
+
+def _refuse_region(where: Place) -> None:
+    if isinstance(where, Region):
+        raise InvalidConstraint(
+            "Equal: a network cannot keep a probability at one value on all the states of a "
+            "region. Use Between(lower, upper, …) there, or Points."
         )
 
 
@@ -180,10 +200,10 @@ def set_default_name(constraint: Constraint, default: str) -> None:
         object.__setattr__(constraint, "name", default)
 
 
-def _rows_at_points(
+def _rows_at(
     constraint: Constraint,
     action: Action,
-    where: Points,
+    states: Array,
     n_actions: int,
     lower: float = -np.inf,
     upper: float = np.inf,
@@ -197,8 +217,8 @@ def _rows_at_points(
             f"{constraint.name!r} weighs all {n_actions} actions alike. Probabilities always add "
             "up to 1, so no policy can change this sum: leave an action out."
         )
-    n = len(where)
-    return make_rows(constraint, where.states, np.tile(weights, (n, 1)), np.arange(n), lower, upper)
+    n = len(states)
+    return make_rows(constraint, states, np.tile(weights, (n, 1)), np.arange(n), lower, upper)
 
 
 def make_rows(

@@ -81,7 +81,7 @@ class Diagnosis:
 
 def diagnose(policy: CategoricalPolicy, constraints: Sequence[Constraint]) -> Diagnosis:
     """Analyse constraints at the policy's present weights, which are not changed."""
-    rows = expand(constraints, policy)
+    rows = expand(constraints, policy).rows()
     probabilities = policy.probabilities(rows.states)
     model = Linearisation(policy, rows, probabilities)
     neighbours = _nearly_coinciding(rows)

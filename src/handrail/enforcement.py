@@ -8,19 +8,16 @@ steps than that of the probability itself, and a saturated action can be moved a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from handrail.arrays import Array
+from handrail.certification import Certificate
 from handrail.conflicts import Contradiction, impossible_at_one_state
-from handrail.constraints import Constraint
-from handrail.errors import InvalidArgument, UnsatisfiedConstraints
-from handrail.expansion import expand
+from handrail.errors import UnsatisfiedConstraints
 from handrail.gradients import Gradient, restore, snapshot, take_step
 from handrail.linearise import Linearisation
 from handrail.policies import CategoricalPolicy
@@ -59,6 +56,8 @@ class Enforcement:
         parameter_change: ‖Δθ‖.
         policy_change: the largest change of any probability on the reference states, if given.
         reason: why it failed; empty if it did not.
+        rounds: in which states of regions were added.
+        certificates: of the constraints on regions, where these were proven.
     """
 
     satisfied: bool
@@ -67,6 +66,8 @@ class Enforcement:
     parameter_change: float
     policy_change: float | None
     reason: str
+    rounds: int = 0
+    certificates: tuple[Certificate, ...] = ()
 
     @property
     def iterations(self) -> int:
@@ -80,35 +81,19 @@ class Enforcement:
         return self
 
 
-def enforce(
-    policy: CategoricalPolicy,
-    constraints: Sequence[Constraint],
-    tolerance: float = 1e-6,
-    reference_states: ArrayLike | None = None,
-) -> Enforcement:
-    """Change the policy's weights, as little as possible, until every constraint holds.
-
-    Args:
-        policy: changed in place; left exactly as it was on failure.
-        constraints: all of them must hold.
-        tolerance: the largest violation allowed.
-        reference_states: (n, *observation_shape), where to measure how much else has changed.
-    """
-    if not (np.isfinite(tolerance) and tolerance > 0.0):
-        raise InvalidArgument(f"The tolerance must be positive and finite, not {tolerance!r}.")
-    rows = expand(constraints, policy)
-    return enforce_rows(policy, rows, tolerance, reference_states)
-
-
 def enforce_rows(
     policy: CategoricalPolicy,
     rows: Rows,
     tolerance: float,
-    reference_states: ArrayLike | None = None,
 ) -> Enforcement:
-    """`enforce` for constraints that were expanded already."""
+    """Change the policy's weights, as little as possible, until every row holds.
+
+    Args:
+        policy: changed in place; left exactly as it was on failure.
+        rows: all of them must hold.
+        tolerance: the largest violation allowed.
+    """
     original = snapshot(policy)
-    reference = None if reference_states is None else policy.probabilities(reference_states)
     history: list[Iteration] = []
     try:
         reason = _relinearise(policy, rows, tolerance, history)
@@ -117,15 +102,12 @@ def enforce_rows(
         raise
     if reason:
         restore(policy, original)
-    change = None
-    if reference is not None and reference_states is not None:
-        change = float(np.abs(policy.probabilities(reference_states) - reference).max())
     return Enforcement(
         satisfied=not reason,
         worst_violation=_worst(rows, policy.probabilities(rows.states)),
         history=tuple(history),
-        parameter_change=_distance(policy, original),
-        policy_change=change,
+        parameter_change=distance(policy, original),
+        policy_change=None,
         reason=reason,
     )
 
@@ -221,6 +203,7 @@ def _all_inside(rows: Rows, probabilities: Array) -> bool:
     return bool((violations[~rows.is_equality()] <= 0.0).all())
 
 
-def _distance(policy: CategoricalPolicy, saved: list[Tensor]) -> float:
+def distance(policy: CategoricalPolicy, saved: list[Tensor]) -> float:
+    """‖Δθ‖ since a snapshot."""
     parts = [(p.detach() - s) for p, s in zip(policy.parameters, saved, strict=True)]
     return Gradient(tuple(parts)).norm()

@@ -1,20 +1,76 @@
-"""From a list of constraints and the policy they are for to one block of rows (H1)."""
+"""From a list of constraints and the policy they are for to rows (H1), and to regions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import final
 
 import numpy as np
 
-from handrail.constraints import Constraint
+from handrail.arrays import Array
+from handrail.constraints import Constraint, PlacedConstraint
 from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
 from handrail.policies import CategoricalPolicy
+from handrail.regions import Region
 from handrail.rows import Rows, concatenate
 
 
-def expand(constraints: Sequence[Constraint], policy: CategoricalPolicy) -> Rows:
-    """The rows of all constraints, after checking that the set fits together and the policy."""
+@final
+@dataclass(frozen=True)
+class Regional:
+    """A constraint on one region, or on one sub-region of a union.
+
+    Attributes:
+        name: of the constraint; with the number of the sub-region, if there are several.
+        constraint: what must hold.
+        region: where.
+        n_actions: of the policy.
+    """
+
+    name: str
+    constraint: PlacedConstraint
+    region: Region
+    n_actions: int
+
+    def rows_at(self, states: Array) -> Rows:
+        """What it says at these states (n, n_coordinates)."""
+        rows = self.constraint.rows_at(states, self.n_actions)
+        names = tuple(label.replace(self.constraint.name, self.name, 1) for label in rows.labels)
+        return replace(rows, labels=names)
+
+
+@final
+@dataclass(frozen=True)
+class Expansion:
+    """A set of constraints, checked against a policy.
+
+    Attributes:
+        fixed: rows of the constraints at points, if there are any.
+        regional: those on regions, a sub-region each.
+    """
+
+    fixed: Rows | None
+    regional: tuple[Regional, ...]
+
+    @property
+    def on_regions(self) -> list[PlacedConstraint]:
+        """The constraints on regions, unions in one piece."""
+        return list({id(one.constraint): one.constraint for one in self.regional}.values())
+
+    def rows_with(self, blocks: Sequence[Rows]) -> Rows:
+        """The rows at points, and others."""
+        return concatenate([*([] if self.fixed is None else [self.fixed]), *blocks])
+
+    def rows(self, per_region: int = 100) -> Rows:
+        """All of it as rows: a region by this many states that stand for it."""
+        covers = [one.rows_at(one.region.cover(per_region)) for one in self.regional]
+        return self.rows_with(covers)
+
+
+def expand(constraints: Sequence[Constraint], policy: CategoricalPolicy) -> Expansion:
+    """All constraints as rows and regions, checked to fit together and the policy."""
     if not isinstance(policy, CategoricalPolicy):
         raise InvalidPolicy(
             f"Expected a CategoricalPolicy, but got {type(policy).__name__}. Wrap a torch module: "
@@ -28,9 +84,34 @@ def expand(constraints: Sequence[Constraint], policy: CategoricalPolicy) -> Rows
         n_actions = policy.probabilities(first.states[:1]).shape[1]
     except ShapeMismatch as error:
         raise ShapeMismatch(f"{first.name!r} does not fit the policy. {error}") from error
-    rows = concatenate([constraint.rows(n_actions) for constraint in constraints])
-    _refuse_repeated_rows(rows)
-    return rows
+    at_points = [one.rows(n_actions) for one in constraints if _region(one) is None]
+    fixed = concatenate(at_points) if at_points else None
+    if fixed is not None:
+        _refuse_repeated_rows(fixed)
+    regional = tuple(part for one in constraints for part in _sub_regions(one, n_actions))
+    return Expansion(fixed, regional)
+
+
+def _region(constraint: Constraint) -> Region | None:
+    return constraint.region if isinstance(constraint, PlacedConstraint) else None
+
+
+def _sub_regions(constraint: Constraint, n_actions: int) -> list[Regional]:
+    region = _region(constraint)
+    if region is None:
+        return []
+    assert isinstance(constraint, PlacedConstraint)  # others have no region
+    parts = region.parts
+    names = (
+        [constraint.name]
+        if len(parts) == 1
+        else [f"{constraint.name}, part {k + 1}" for k in range(len(parts))]
+    )
+    found = [
+        Regional(name, constraint, part, n_actions) for name, part in zip(names, parts, strict=True)
+    ]
+    found[0].rows_at(constraint.states[:1])  # actions that the policy does not have
+    return found
 
 
 def _refuse_wrong_types(constraints: Sequence[Constraint]) -> None:

@@ -32,6 +32,10 @@ class Factor(ABC):
         """Inner products (n, r, n', r') with the gradients of the same layer at other states."""
 
     @abstractmethod
+    def squares(self) -> Tensor:
+        """Squared lengths (n, r) of the gradients: the diagonal of `gram` with itself."""
+
+    @abstractmethod
     def total(self) -> Tensor:
         """The gradient summed over states, flat; for one functional per state."""
 
@@ -63,6 +67,13 @@ class OuterFactor(Factor):
         n, r, other_n, other_r = *self.signals.shape[:2], *other.signals.shape[:2]
         return signals.view(n, r, other_n, other_r).mul_(inputs[:, None, :, None])
 
+    def squares(self) -> Tensor:
+        """(n, r)."""
+        inputs = self.inputs.square().sum(dim=1)
+        if self.has_bias:
+            inputs += 1.0
+        return self.signals.square().sum(dim=2).mul_(inputs[:, None])
+
     def total(self) -> Tensor:
         """Weight, then bias."""
         signals = self.signals[:, 0]
@@ -89,6 +100,10 @@ class StoredFactor(Factor):
         assert isinstance(other, StoredFactor)
         flat = self.gradients.flatten(0, 1) @ other.gradients.flatten(0, 1).T
         return flat.view(*self.gradients.shape[:2], *other.gradients.shape[:2])
+
+    def squares(self) -> Tensor:
+        """(n, r)."""
+        return self.gradients.square().sum(dim=2)
 
     def total(self) -> Tensor:
         """In the order in which the gradients are stored."""

@@ -106,6 +106,16 @@ def gram(rows: Functionals, columns: Functionals) -> Array:
     return result
 
 
+def gram_diagonal(functionals: Functionals) -> Array:
+    """Squared lengths (n, r) of the gradients, without any product between states."""
+    blocks = [
+        sum((factor.squares() for factor in functionals.factors(block)), torch.zeros(()))
+        for block in functionals.blocks()
+    ]
+    result: Array = torch.cat(blocks).numpy()
+    return result
+
+
 def _fill(target: Array, left: list[Factor], right: list[Factor], diagonal: bool) -> None:
     """Write the products of two blocks; of a diagonal block, one triangle and its mirror."""
     n, n_other = target.shape[0], target.shape[2]

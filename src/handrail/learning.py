@@ -15,14 +15,23 @@ from numpy.typing import NDArray
 
 from handrail.advantages import make_baseline
 from handrail.batches import Batch
-from handrail.enforcement import Enforcement, enforce_rows
-from handrail.errors import InvalidPolicy
+from handrail.enforcement import Enforcement
+from handrail.errors import InvalidArgument, InvalidPolicy
+from handrail.expansion import Expansion
+from handrail.obedience import make_rules
 from handrail.players import Player, Round, Spaces
 from handrail.policies import CategoricalPolicy
 from handrail.records import Record, Seconds, make_records, share_seconds
 from handrail.rollout import Episode
-from handrail.rows import Rows
-from handrail.saving import describe_environment, load_weights, pack_policy, pack_rows
+from handrail.rules import Memory, Rules
+from handrail.saving import (
+    describe_environment,
+    load_weights,
+    pack_policy,
+    pack_regional,
+    pack_rows,
+)
+from handrail.selections import Everywhere
 from handrail.settings import LearnerSettings
 from handrail.storage import FORMAT, prefixed, under
 from handrail.updates import Timing, Update, apply_update, no_update
@@ -37,7 +46,7 @@ class Learner:
     Args:
         player: plays the episodes of an update.
         policy: learns, in place.
-        rows: the constraints, if there are any.
+        constraints: to obey, expanded, if there are any.
         settings: of the learner.
     """
 
@@ -45,24 +54,24 @@ class Learner:
         self,
         player: Player,
         policy: CategoricalPolicy,
-        rows: Rows | None,
+        constraints: Expansion | None,
         settings: LearnerSettings,
     ) -> None:
         _check_fit(policy, player.spaces)
         self.player = player
         self.policy = policy
-        self.rows = rows
+        self.constraints = constraints
         self.settings = settings
+        self.rules = None if constraints is None else _rules(constraints, settings, policy)
         self.episodes = self.updates = self.steps = 0
         self.chance = np.random.default_rng([settings.seed, PREDICTION])
         self._baseline = make_baseline(settings, int(np.prod(player.spaces[0].shape)))
 
     def obey(self) -> Enforcement | None:
         """Make the policy obey before it acts, where the settings ask for that."""
-        if self.rows is None or self.settings.enforcement != "exact":
+        if self.rules is None or self.settings.enforcement != "exact":
             return None
-        enforcement = enforce_rows(self.policy, self.rows, self.settings.tolerance)
-        return enforcement.raise_if_unsatisfied()
+        return self.rules.hold(self.policy, self.settings.tolerance).raise_if_unsatisfied()
 
     def turn(self) -> tuple[list[Record], Seconds]:
         """Play, update, record. Counts move last: until then, nothing has happened."""
@@ -74,7 +83,7 @@ class Learner:
             self.episodes >= self.settings.freeze_after
         )
         if frozen:
-            update, timing = no_update(self.policy, self.rows), Timing()
+            update, timing = no_update(self.policy, self.rules), Timing()
         else:
             update, timing = self._update(episodes)
         number = None if frozen else self.updates
@@ -85,12 +94,17 @@ class Learner:
         return records, share_seconds(collecting, timing, len(episodes))
 
     def _update(self, episodes: Sequence[Episode]) -> tuple[Update, Timing]:
-        memory = self._baseline.memory()
+        baseline, rules = self._baseline.memory(), self._memory_of_rules()
         try:
-            return apply_update(self.policy, self.rows, self._batch(episodes), self.settings)
+            return apply_update(self.policy, self.rules, self._batch(episodes), self.settings)
         except BaseException:
-            self._baseline.recall(memory)
+            self._baseline.recall(baseline)
+            if self.rules is not None:
+                self.rules.recall(rules)
             raise
+
+    def _memory_of_rules(self) -> Memory:
+        return {} if self.rules is None else self.rules.memory()
 
     def _batch(self, episodes: Sequence[Episode]) -> Batch:
         """All steps of the episodes, or every k-th, with what each was worth to the average."""
@@ -105,11 +119,14 @@ class Learner:
     def snapshot(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Tensors and a JSON state that `restore` continues from."""
         weights, architecture = pack_policy(self.policy)
-        rows, labels = ({}, []) if self.rows is None else pack_rows(self.rows)
+        fixed = None if self.constraints is None else self.constraints.fixed
+        rows, labels = ({}, []) if fixed is None else pack_rows(fixed)
+        regions = [] if self.constraints is None else pack_regional(self.constraints)
         tensors = {
             **prefixed("policy.", weights),
             **prefixed("baseline.", self._baseline.memory()),
             **prefixed("constraints.", rows),
+            **prefixed("rules.", self._memory_of_rules()),
         }
         return tensors, {
             "format": FORMAT,
@@ -117,6 +134,7 @@ class Learner:
             "architecture": architecture,
             "environment": describe_environment(self.player.env),
             "labels": labels,
+            "regions": regions,
             "episodes": self.episodes,
             "updates": self.updates,
             "steps": self.steps,
@@ -127,6 +145,8 @@ class Learner:
         """Go to a snapshot of a learner of the same settings, in place."""
         load_weights(self.policy, under("policy.", tensors))
         self._baseline.recall(under("baseline.", tensors))
+        if self.rules is not None:
+            self.rules.recall(under("rules.", tensors))
         self.episodes, self.updates = state["episodes"], state["updates"]
         self.steps = state["steps"]
         self.chance.bit_generator.state = state["chance"]
@@ -140,3 +160,13 @@ def _check_fit(policy: CategoricalPolicy, spaces: Spaces) -> None:
         raise InvalidPolicy(
             f"The policy chooses among {n_actions} actions, but the environment has {actions.n}."
         )
+
+
+def _rules(constraints: Expansion, settings: LearnerSettings, policy: CategoricalPolicy) -> Rules:
+    whole = isinstance(settings.selection, Everywhere)
+    if constraints.regional and whole and settings.enforcement == "one_step":
+        raise InvalidArgument(
+            "selection 'everywhere' holds regions exactly, enforcement 'one_step' does not: choose "
+            "selection 'maximum_deviation' or 'maximum_return' (the paper), or enforcement 'exact'."
+        )
+    return make_rules(constraints, settings.selection, policy)

@@ -13,7 +13,7 @@ import torch
 
 from handrail.arrays import Array, Indices
 from handrail.gradients import Gradient, pull_back, push_forward
-from handrail.gram import Functionals, gram
+from handrail.gram import Functionals, gram, gram_diagonal
 from handrail.policies import CategoricalPolicy
 from handrail.rows import Rows
 
@@ -66,6 +66,13 @@ class Linearisation:
             right, row_of_right = self._functionals(columns)
         samples = gram(left, right)[:, 0, :, 0]
         return _sum_groups(_sum_groups(samples, row_of_left).T, row_of_right).T
+
+    def kernel_diagonal(self) -> Array:
+        """K[i, i] = |∇c_i|² of every row (n_rows,), in one pass over all rows."""
+        everything = np.arange(len(self))
+        if not self._rows.is_about_one_state().all():
+            return np.diag(self.kernel(everything))
+        return gram_diagonal(self._functionals(everything)[0])[:, 0]
 
     def _functionals(self, indices: Indices) -> tuple[Functionals, Indices]:
         by_row = self._rows.samples

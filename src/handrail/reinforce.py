@@ -20,7 +20,8 @@ from handrail.policies import CategoricalPolicy
 from handrail.progress import goal_of, progress_line
 from handrail.records import Record, Seconds
 from handrail.rollout import Episode
-from handrail.saving import SavedConstraints, make_environment, unpack_policy, unpack_rows
+from handrail.saving import make_environment, unpack_constraints, unpack_policy
+from handrail.selections import Everywhere, Selection
 from handrail.settings import (
     BaselineName,
     EnforcementMode,
@@ -28,10 +29,10 @@ from handrail.settings import (
     Objective,
     learner_settings,
 )
-from handrail.storage import check_format, load_state, save_state, under
+from handrail.storage import check_format, load_state, save_state
 from handrail.threads import one_thread
-from handrail.violations import measure_rows
 
+_EVERYWHERE = Everywhere()
 # Called after every episode; returning False ends the learning.
 Callback = Callable[["Reinforce", Record, Seconds], bool | None]
 
@@ -55,6 +56,8 @@ class Reinforce:
         advantage_decay: λ of generalised advantages ("value" only).
         episodes_per_update: collected before each update.
         enforcement: "exact"; "one_step" for the paper's Algorithm 2; "none" only measures.
+        selection: of constraints on regions: `Everywhere()` by default, `MaximumReturn` or
+            `MaximumDeviation`.
         objective: what safe returns keep small: "returns" (the paper) or "parameters".
         soft: let contradicting constraints give way ("one_step" only).
         tolerance: the largest violation that "exact" leaves.
@@ -81,6 +84,7 @@ class Reinforce:
         advantage_decay: float = 0.98,
         episodes_per_update: int = 1,
         enforcement: EnforcementMode = "exact",
+        selection: Selection = _EVERYWHERE,
         objective: Objective = "returns",
         soft: bool = False,
         tolerance: float = 1e-6,
@@ -96,6 +100,7 @@ class Reinforce:
             advantage_decay=advantage_decay,
             episodes_per_update=episodes_per_update,
             enforcement=enforcement,
+            selection=selection,
             objective=objective,
             soft=soft,
             tolerance=tolerance,
@@ -128,16 +133,21 @@ class Reinforce:
         player = make_player(env, settings.episodes_per_update)
         if policy is None:
             policy = CategoricalPolicy.mlp(player.spaces, seed=settings.seed)
-        rows = expand(constraints, policy) if constraints else None
+        expansion = expand(constraints, policy) if constraints else None
         self.policy = policy
         self.settings = settings
-        self._learner = Learner(player, policy, rows, settings)
+        self._learner = Learner(player, policy, expansion, settings)
         with one_thread():
             self.first_enforcement = self._learner.obey()
 
     def __repr__(self) -> str:
-        rows = self._learner.rows
-        held = "no constraints" if rows is None else f"{len(rows)} constraint rows"
+        expansion = self._learner.constraints
+        parts = []
+        if expansion is not None and expansion.fixed is not None:
+            parts.append(f"{len(expansion.fixed)} constraint rows")
+        if expansion is not None and expansion.regional:
+            parts.append(f"{len(expansion.regional)} constrained regions")
+        held = " and ".join(parts) or "no constraints"
         return f"Reinforce({self.policy}, {held}, {self.episodes} episodes learned from)"
 
     @property
@@ -226,7 +236,7 @@ class Reinforce:
             raise InvalidArgument(
                 f"episodes must be a positive whole number, but got {episodes!r}."
             )
-        player, rows = self._learner.player, self._learner.rows
+        player, rules = self._learner.player, self._learner.rules
         played: list[Episode] = []
         with one_thread():
             while len(played) < episodes:
@@ -235,7 +245,7 @@ class Reinforce:
         return Evaluation(
             scores=tuple(episode.score for episode in played[:episodes]),
             lengths=tuple(len(episode) for episode in played[:episodes]),
-            violations=None if rows is None else measure_rows(self.policy, rows),
+            violations=None if rules is None else rules.measure(self.policy),
             tolerance=self.settings.tolerance,
         )
 
@@ -249,6 +259,7 @@ class Reinforce:
         path: str | Path,
         env: str | AnyEnvironment | None = None,
         policy: CategoricalPolicy | None = None,
+        constraints: Sequence[Constraint] | None = None,
     ) -> Reinforce:
         """Continue a saved learner exactly where it was.
 
@@ -256,6 +267,7 @@ class Reinforce:
             path: of a file that `save` wrote.
             env: needed if the saved one was more than a Gymnasium id with options.
             policy: a network to load the weights into, needed if the saved one was your own.
+            constraints: needed if a saved one holds on a curve that is a Python function.
         """
         tensors, state = load_state(Path(path))
         check_format(state, Path(path))
@@ -263,10 +275,8 @@ class Reinforce:
         env = make_environment(state["environment"]) if env is None else env
         spaces = make_player(env, settings.episodes_per_update).spaces
         policy = unpack_policy(spaces, state["architecture"]) if policy is None else policy
-        constraints: list[Constraint] = []
-        if state["labels"]:
-            saved = unpack_rows(under("constraints.", tensors), state["labels"])
-            constraints.append(SavedConstraints(saved))
+        if constraints is None:
+            constraints = unpack_constraints(tensors, state)
         agent = cls.with_settings(env, policy, constraints, settings)
         agent.restore(tensors, state)
         return agent

@@ -18,9 +18,9 @@ from handrail.checks import (
     check_priority,
     check_where,
 )
-from handrail.constraints import Constraint, make_rows, set_default_name
+from handrail.constraints import Constraint, PlacedConstraint, make_rows, set_default_name
 from handrail.errors import InvalidConstraint
-from handrail.regions import Points
+from handrail.regions import Place, Points
 from handrail.rows import Rows
 
 
@@ -120,11 +120,11 @@ class Linear(Constraint):
 
 @final
 @dataclass(frozen=True)
-class Symmetric(Constraint):
+class Symmetric(PlacedConstraint):
     """π(a | s) = π(swap(a) | mirror·s): mirrored states, swapped actions.
 
     Args:
-        where: the states s, one of each mirrored pair.
+        where: the states s, one of each mirrored pair; or a region, with `within` above 0.
         mirror: the factor of each coordinate, e.g. [-1, -1, -1, -1] for Cartpole.
         swap: {0: 1, 1: 0} exchanges actions 0 and 1; actions left out stay themselves.
         within: the largest difference allowed.
@@ -132,22 +132,23 @@ class Symmetric(Constraint):
         priority: how much more than others this one matters when constraints are soft.
     """
 
-    where: Points
+    where: Place
     mirror: ArrayLike
     swap: Mapping[int, int]
     within: float = 0.0
     name: str = ""
     priority: float = 1.0
-    _mirrored: Array = field(init=False, repr=False, compare=False)
+    _factors: Array = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_where(self.where)
         check_priority(self.priority)
         factors = np.asarray(self.mirror, dtype=np.float64)
-        if factors.shape != self.where.states.shape[1:]:
+        shape = self._own_states().shape[1:]
+        if factors.shape != shape:
             raise InvalidConstraint(
                 f"Symmetric: `mirror` has shape {factors.shape} but the states have "
-                f"{self.where.states.shape[1:]}. Give one factor per coordinate."
+                f"{shape}. Give one factor per coordinate."
             )
         if not np.all(np.isfinite(factors)):
             raise InvalidConstraint(f"Symmetric: `mirror` is not finite: {factors.tolist()}.")
@@ -161,40 +162,54 @@ class Symmetric(Constraint):
         check_number(self.within, "Symmetric: `within`")
         if not 0.0 <= self.within < 1.0:
             raise InvalidConstraint(f"Symmetric: `within` must be in [0, 1), not {self.within:g}.")
-        object.__setattr__(self, "_mirrored", self.where.states * factors)
-        self._refuse_both_of_a_pair()
+        object.__setattr__(self, "_factors", factors)
+        if isinstance(self.where, Points):
+            self._refuse_both_of_a_pair(self.where)
+        elif self.within == 0.0:
+            raise InvalidConstraint(
+                "Symmetric: a network cannot be exactly symmetric on all the states of a region. "
+                "Allow a difference with `within`, or use Points."
+            )
         set_default_name(self, "symmetric")
 
     @property
     def states(self) -> Array:
-        """The states of `where` and their mirror images."""
-        return np.concatenate([self.where.states, self._mirrored])
+        """Of `where`, and their mirror images."""
+        own = self._own_states()
+        return np.concatenate([own, own * self._factors])
 
     def rows(self, n_actions: int) -> Rows:
+        """Of the states of `where`, without their images."""
+        return self.rows_at(self._own_states(), n_actions)
+
+    def rows_at(self, states: Array, n_actions: int) -> Rows:
         """n_actions - 1 rows per state (the last follows from Σπ = 1), two samples each."""
         for action in self.swap:
             check_known_action(self.name, action, n_actions)
-        states, weights = [], []
-        for state, mirrored in zip(self.where.states, self._mirrored, strict=True):
+        pairs, weights = [], []
+        for state, mirrored in zip(states, states * self._factors, strict=True):
             for action in range(n_actions - 1):
                 image = self.swap.get(action, action)
                 difference = np.zeros((2, n_actions))
                 difference[0, action] += 1.0
                 difference[1, image] -= 1.0
-                states.append(np.stack([state, mirrored]))
+                pairs.append(np.stack([state, mirrored]))
                 weights.append(difference)
         return make_rows(
             self,
-            np.concatenate(states),
+            np.concatenate(pairs),
             np.concatenate(weights),
-            rows=np.repeat(np.arange(len(states)), 2),
+            rows=np.repeat(np.arange(len(pairs)), 2),
             lower=-self.within,
             upper=self.within,
         )
 
-    def _refuse_both_of_a_pair(self) -> None:
-        flat = self.where.states.reshape(len(self.where), -1)
-        mirrored = self._mirrored.reshape(len(self.where), -1)
+    def _own_states(self) -> Array:
+        return super().states
+
+    def _refuse_both_of_a_pair(self, where: Points) -> None:
+        flat = where.states.reshape(len(where), -1)
+        mirrored = (where.states * self._factors).reshape(len(where), -1)
         first, second = np.nonzero((flat[:, None] == mirrored[None]).all(axis=2))
         for i, j in zip(first, second, strict=True):
             if i == j:

@@ -10,6 +10,7 @@ import numpy as np
 
 from handrail.arrays import Array, Indices
 from handrail.batches import Batch, PolicyGradient, policy_gradient
+from handrail.choosing import Candidates
 from handrail.conflicts import Contradiction, impossible_at_one_state
 from handrail.constraints import Constraint
 from handrail.errors import InfeasibleConstraints, InvalidArgument
@@ -27,6 +28,7 @@ from handrail.program import (
     solve_program,
 )
 from handrail.rows import Rows
+from handrail.selections import MaximumDeviation, MaximumReturn
 from handrail.settings import Objective
 from handrail.soft import solve_soft
 from handrail.targets import Targets
@@ -95,6 +97,7 @@ def safe_returns(
     step_size: float,
     objective: Objective = "returns",
     soft: bool = False,
+    selection: MaximumReturn | MaximumDeviation | None = None,
 ) -> SafeReturns:
     """Solve for the safe returns of one constrained policy-gradient step.
 
@@ -106,13 +109,21 @@ def safe_returns(
         objective: "returns" (the paper) keeps Σ G² small, "parameters" the change of the network.
         soft: let constraints that contradict each other give way, dearer ones last, instead of
             raising `InfeasibleConstraints`.
+        selection: which states of regions enter; by default `MaximumDeviation()`.
     """
     _check(step_size, objective)
-    rows = expand(constraints, policy)
+    expansion = expand(constraints, policy)
+    gradient = policy_gradient(policy, batch)
+    blocks = []
+    if expansion.regional:
+        candidates = Candidates(expansion, selection or MaximumDeviation())
+        scores = candidates.scores(policy, gradient, step_size)
+        blocks = candidates.rows_at(candidates.choose(scores))
+    rows = expansion.rows_with(blocks)
     impossible = None if soft else impossible_at_one_state(rows)
     if impossible is not None:
         raise InfeasibleConstraints(f"{impossible}. Relax one of them, or use soft=True.")
-    return solve_returns(predict_step(policy, batch, rows, step_size), objective, soft)
+    return solve_returns(predict_step(policy, gradient, rows, step_size), objective, soft)
 
 
 @final
@@ -138,10 +149,9 @@ class PredictedStep:
 
 
 def predict_step(
-    policy: CategoricalPolicy, batch: Batch, rows: Rows, step_size: float
+    policy: CategoricalPolicy, gradient: PolicyGradient, rows: Rows, step_size: float
 ) -> PredictedStep:
-    """Predict the plain step: a backward pass over the batch, a forward-mode pass at the rows."""
-    gradient = policy_gradient(policy, batch)
+    """Predict what the plain step on a batch does to the rows: one forward-mode pass."""
     probabilities = policy.probabilities(rows.states)
     model = Linearisation(policy, rows, probabilities)
     drift = model.values + step_size * model.effect(gradient.direction)

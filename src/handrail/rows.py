@@ -7,7 +7,7 @@ at, each with a weight per action. Nearly every row has exactly one sample.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import final
@@ -86,6 +86,32 @@ class Rows:
         units = self.sum_samples(unit.astype(np.float64))
         result: Mask = self.is_about_one_state() & (units == 1.0)
         return result
+
+    def reach(self) -> tuple[Array, Array]:
+        """The lowest and the highest value that any policy gives to each row (n_rows,)."""
+        return self.sum_samples(self.weights.min(axis=1)), self.sum_samples(
+            self.weights.max(axis=1)
+        )
+
+    def insets(self, log_odds: float) -> tuple[Array, Array]:
+        """What this much of the log-odds is at the lower and at the upper bounds, to first order.
+
+        Of the probability of one action: log_odds · bound · (1 - bound). 0 where there is no bound.
+        """
+        lowest, highest = self.reach()
+        room = 0.25 * (self.upper - self.lower)
+
+        def inset(bound: Array) -> Array:
+            known = np.where(np.isfinite(bound), bound, lowest)
+            share = (highest - known) * (known - lowest) / (highest - lowest)
+            return np.minimum(log_odds * share, room)
+
+        return inset(self.lower), inset(self.upper)
+
+    def tightened(self, log_odds: float) -> Rows:
+        """The same rows, their bounds moved inwards by their `insets`."""
+        below, above = self.insets(log_odds)
+        return replace(self, lower=self.lower + below, upper=self.upper - above)
 
     @cached_property
     def samples(self) -> list[slice]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any, final
 
 import gymnasium as gym
@@ -12,13 +12,20 @@ import torch
 from numpy.typing import NDArray
 
 from handrail.arrays import Array
-from handrail.constraints import Constraint
-from handrail.errors import InvalidRun, ShapeMismatch
+from handrail.constraints import AtLeast, AtMost, Between, Constraint, PlacedConstraint
+from handrail.errors import InvalidConstraint, InvalidRun, ShapeMismatch
+from handrail.expansion import Expansion
 from handrail.networks import Architecture
 from handrail.policies import CategoricalPolicy
+from handrail.regions import region_from
+from handrail.relations import Symmetric
 from handrail.rows import Rows
+from handrail.storage import under
 
 Tensors = dict[str, NDArray[Any]]
+_KINDS: dict[str, Callable[..., Constraint]] = {
+    kind.__name__: kind for kind in (AtLeast, AtMost, Between, Symmetric)
+}
 _ROW_ARRAYS = ("states", "weights", "row_of_sample", "lower", "upper", "priority")
 
 
@@ -54,6 +61,56 @@ def pack_rows(rows: Rows) -> tuple[Tensors, list[str]]:
 def unpack_rows(tensors: Mapping[str, NDArray[Any]], labels: list[str]) -> Rows:
     """The rows that `pack_rows` packed."""
     return Rows(**{name: tensors[name] for name in _ROW_ARRAYS}, labels=tuple(labels))
+
+
+def unpack_constraints(
+    tensors: Mapping[str, NDArray[Any]], state: dict[str, Any]
+) -> list[Constraint]:
+    """The constraints of a saved learner: rows at points, and regions."""
+    constraints = unpack_regional(state.get("regions", []))
+    if state["labels"]:
+        saved = unpack_rows(under("constraints.", tensors), state["labels"])
+        constraints.append(SavedConstraints(saved))
+    return constraints
+
+
+def pack_regional(expansion: Expansion) -> list[dict[str, Any]] | None:
+    """Constraints on regions as plain values; None if one of them cannot be written down."""
+    try:
+        return [_describe(constraint) for constraint in expansion.on_regions]
+    except InvalidConstraint:  # a curve that is a Python function
+        return None
+
+
+def unpack_regional(described: list[dict[str, Any]] | None) -> list[Constraint]:
+    """The constraints that `pack_regional` packed."""
+    if described is None:
+        raise InvalidRun(
+            "A saved constraint holds on a curve that is a Python function, which only you have: "
+            "pass all constraints as load(path, constraints=[…])."
+        )
+    return [_constraint_from(one) for one in described]
+
+
+def _describe(constraint: PlacedConstraint) -> dict[str, Any]:
+    assert constraint.region is not None  # only those on regions are packed
+    own = fields(constraint)  # type: ignore[arg-type]  # every kind is a dataclass
+    values = {one.name: getattr(constraint, one.name) for one in own if one.init}
+    # JSON knows texts as keys only.
+    for name in ("action", "swap"):
+        if isinstance(values.get(name), Mapping):
+            values[name] = [[key, value] for key, value in values[name].items()]
+    if "mirror" in values:
+        values["mirror"] = np.asarray(values["mirror"]).tolist()
+    return {**values, "kind": type(constraint).__name__, "where": constraint.region.describe()}
+
+
+def _constraint_from(described: dict[str, Any]) -> Constraint:
+    values = {**described, "where": region_from(described["where"])}
+    for name in ("action", "swap"):
+        if isinstance(values.get(name), list):
+            values[name] = dict(values[name])
+    return _KINDS[values.pop("kind")](**values)
 
 
 def pack_policy(policy: CategoricalPolicy) -> tuple[Tensors, dict[str, Any] | None]:

@@ -10,24 +10,21 @@ from abc import ABC
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from handrail.errors import InvalidArgument
+from handrail.selections import STRICT, Everywhere, Selection
 
 BaselineName = Literal["none", "standardised", "time_average", "value"]
 EnforcementMode = Literal["exact", "one_step", "none"]
 Objective = Literal["returns", "parameters"]
 Activation = Literal["relu", "tanh", "elu", "gelu", "silu", "sigmoid"]
 
-_STRICT = ConfigDict(
-    extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-)
-
 
 class _Learning(BaseModel, ABC):
     """What a learner needs to know, whoever sets it."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     step_size: Annotated[float, Field(gt=0.0)] = 1e-4
     """α of one update. With several episodes an update, their gradients are averaged."""
@@ -46,6 +43,9 @@ class _Learning(BaseModel, ABC):
     enforcement: EnforcementMode = "exact"
     """exact: no policy that violates a constraint ever acts. one_step: the paper's Algorithm 2, one
     program per update. none: constraints are measured, not held."""
+    selection: Selection = Everywhere()
+    """Of constraints on regions: everywhere (the whole region), maximum_return or maximum_deviation
+    (the paper: one state of each region at a time), with options in a mapping."""
     objective: Objective = "returns"
     """What the safe returns keep small: the returns (the paper) or the change of the network
     (parameters)."""
@@ -79,7 +79,7 @@ class LearnerSettings(_Learning):
 class Network(BaseModel):
     """A fully connected network."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     hidden: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)] = [5000]
     """Widths of the hidden layers; the paper's network is one layer of 5000."""

@@ -15,12 +15,11 @@ import numpy as np
 
 from handrail.arrays import Array
 from handrail.batches import Batch, policy_gradient
-from handrail.enforcement import enforce_rows
 from handrail.errors import Diverged
 from handrail.gradients import Gradient, restore, snapshot, take_step
 from handrail.policies import CategoricalPolicy
 from handrail.returns import predict_step, solve_returns
-from handrail.rows import Rows
+from handrail.rules import Rules
 from handrail.settings import LearnerSettings
 
 
@@ -65,42 +64,37 @@ class Update:
 
 
 def apply_update(
-    policy: CategoricalPolicy, rows: Rows | None, batch: Batch, settings: LearnerSettings
+    policy: CategoricalPolicy, rules: Rules | None, batch: Batch, settings: LearnerSettings
 ) -> tuple[Update, Timing]:
     """Update the policy in place as the settings ask for, or leave it exactly as it was.
 
     Args:
         policy: that played the batch.
-        rows: the constraints, if there are any.
+        rules: what it obeys, if anything.
         batch: what it learns from; with several episodes an update, returns divided by how many.
         settings: of the learner.
     """
     saved = snapshot(policy)
     clock = _Clock()
     try:
-        if rows is None:
+        if rules is None:
             update = _plain(policy, batch, settings, clock)
         elif settings.enforcement == "none":
-            update = _unconstrained(policy, rows, batch, settings, clock)
+            update = _unconstrained(policy, rules, batch, settings, clock)
         else:
-            update = _constrained(policy, rows, batch, settings, clock)
+            update = _constrained(policy, rules, batch, settings, clock)
     except BaseException:
         restore(policy, saved)
         raise
     return update, clock.timing()
 
 
-def no_update(policy: CategoricalPolicy, rows: Rows | None) -> Update:
+def no_update(policy: CategoricalPolicy, rules: Rules | None) -> Update:
     """What is to be said of a policy that no longer learns."""
-    if rows is None:
+    if rules is None:
         return Update()
-    violation = worst_violation(policy, rows)
+    violation = rules.violation(policy)
     return Update(violation_before=violation, violation_after=violation)
-
-
-def worst_violation(policy: CategoricalPolicy, rows: Rows) -> float:
-    """Of the policy as it is; positive means broken."""
-    return float(rows.violations(rows.values(policy.probabilities(rows.states))).max())
 
 
 def _plain(
@@ -116,51 +110,57 @@ def _plain(
 
 def _unconstrained(
     policy: CategoricalPolicy,
-    rows: Rows,
+    rules: Rules,
     batch: Batch,
     settings: LearnerSettings,
     clock: _Clock,
 ) -> Update:
     """A plain step whose effect on the constraints is predicted and measured, but not held."""
+    violation = rules.violation(policy)
     with clock.at("predicting"):
-        step = predict_step(policy, batch, rows, settings.step_size)
-    direction = step.gradient.direction
+        gradient = policy_gradient(policy, batch)
+        rows = rules.step_rows(policy, gradient, settings.step_size)
+        step = predict_step(policy, gradient, rows, settings.step_size)
     with clock.at("updating"):
-        _step(policy, direction, settings.step_size)
+        _step(policy, gradient.direction, settings.step_size)
     values = rows.values(policy.probabilities(rows.states))
     return Update(
-        batch_loss=step.gradient.loss,
-        violation_before=float(rows.violations(step.model.values).max()),
-        violation_after=float(rows.violations(values).max()),
+        batch_loss=gradient.loss,
+        violation_before=violation,
+        violation_after=rules.violation(policy, values),
         **_changes(step.model.values, step.drift, values),
     )
 
 
 def _constrained(
     policy: CategoricalPolicy,
-    rows: Rows,
+    rules: Rules,
     batch: Batch,
     settings: LearnerSettings,
     clock: _Clock,
 ) -> Update:
-    """The paper's Algorithm 2, one program and one step; if exact, relinearised until it holds."""
+    """The paper's Algorithm 2, one program and one step; if exact, until the rules hold."""
     with clock.at("predicting"):
-        step = predict_step(policy, batch, rows, settings.step_size)
+        gradient = policy_gradient(policy, batch)
+        rows = rules.step_rows(policy, gradient, settings.step_size)
+        step = predict_step(policy, gradient, rows, settings.step_size)
+        before = rules.violation(policy, step.model.values)
     with clock.at("solving"):
         returns = solve_returns(step, settings.objective, settings.soft)
     with clock.at("updating"):
         _step(policy, returns.gradient, settings.step_size)
     values = rows.values(policy.probabilities(rows.states))
-    violation, iterations = float(rows.violations(values).max()), 0
-    if settings.enforcement == "exact" and violation > settings.tolerance:
-        with clock.at("updating"):
-            enforcement = enforce_rows(policy, rows, settings.tolerance)
-        enforcement.raise_if_unsatisfied()
-        violation, iterations = enforcement.worst_violation, enforcement.iterations
+    iterations = 0
+    with clock.at("updating"):
+        if settings.enforcement == "exact":
+            enforcement = rules.hold(policy, settings.tolerance, values).raise_if_unsatisfied()
+            violation, iterations = enforcement.worst_violation, enforcement.iterations
+        else:
+            violation = rules.violation(policy, values)
     return Update(
         batch_loss=returns.batch_loss,
         safe_loss=returns.safe_loss,
-        violation_before=float(rows.violations(returns.before).max()),
+        violation_before=before,
         violation_after=violation,
         **_changes(returns.before, returns.predicted, values),
         iterations=iterations,

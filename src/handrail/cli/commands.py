@@ -17,8 +17,8 @@ from handrail.cli.options import import_modules, plane_of, settings_of, states_o
 from handrail.cli.tables import environments_table, summary_table
 from handrail.cli.workers import learn_all
 from handrail.diagnosis import diagnose
-from handrail.enforcement import enforce
 from handrail.errors import HandrailError, InvalidArgument
+from handrail.obedience import enforce
 from handrail.pictures import write_pictures
 from handrail.report import summarise_runs, write_report
 from handrail.rulebook import load, with_settings

@@ -1,4 +1,4 @@
-"""Where a constraint holds. For now: at points."""
+"""Finitely many states."""
 
 from __future__ import annotations
 

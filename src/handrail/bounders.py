@@ -1,0 +1,48 @@
+"""What a branch-and-bound proof asks of a bound on the margin."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+from handrail.arrays import Array
+from handrail.regions.covers import Cells
+
+
+@final
+@dataclass(frozen=True)
+class Bounds:
+    """Of n cells.
+
+    Attributes:
+        lowest: (n,) the margin is nowhere in the cell below this; NaN if nothing can be said.
+        suspects: (n, n_coordinates) a state of each cell where the bound is at its lowest.
+    """
+
+    lowest: Array
+    suspects: Array
+
+
+class Bounder(ABC):
+    """Lower bounds of a margin over cells.
+
+    Attributes:
+        importance: (n_coordinates,) which coordinates to cut first.
+        levels: how often cells are halved before each of them is worth a `narrowed` one.
+    """
+
+    importance: Array
+    levels: int
+
+    @abstractmethod
+    def narrowed(self, cell: Cells) -> Bounder:
+        """The same for the inside of a single cell, where more is known."""
+
+    @abstractmethod
+    def bounds(self, cells: Cells) -> Bounds:
+        """Of every cell."""
+
+    @abstractmethod
+    def margins(self, states: Array) -> Array:
+        """The margin itself (n,) at states (n, n_coordinates)."""

@@ -1,0 +1,266 @@
+"""Does a constraint hold at *every* state of its region? A proof, a counterexample, or unknown.
+
+The answer is about the network as stored, evaluated with real numbers or in float64: bounds must
+exceed what rounding can do. A float32 network is proven with its weights converted to float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Literal, final
+
+import numpy as np
+
+from handrail.arrays import Array, Mask
+from handrail.bounders import Bounder
+from handrail.constraints import Constraint, PlacedConstraint
+from handrail.errors import InvalidArgument, InvalidConstraint, ShapeMismatch
+from handrail.layers import Layers
+from handrail.margins import Margin
+from handrail.policies import CategoricalPolicy
+from handrail.proofs import Budget, Leaves, Proof, Watch, prove
+from handrail.regions import Points, Region
+from handrail.relaxation import Relaxation
+from handrail.rows import Rows
+from handrail.vertex_bound import VertexBound
+
+Status = Literal["certified", "counterexample", "unknown"]
+# Cells with more vertices are bounded by linear relaxation, which does not visit them.
+_MANY_VERTICES = 128
+
+
+@final
+@dataclass(frozen=True)
+class Certificate:
+    """What is known about a constraint on the whole of its place.
+
+    Attributes:
+        name: of the constraint.
+        status: "certified", "counterexample" or "unknown".
+        lower: the bound, -inf for none.
+        upper: the bound, +inf for none.
+        tolerance: violations up to this were allowed.
+        lowest: the value is nowhere below this; None unless certified with a lower bound.
+        highest: the value is nowhere above this; None unless certified with an upper bound.
+        state: the counterexample.
+        violation: there, measured by the real policy.
+        reason: why nothing is known.
+        method: "vertex bound", "linear relaxation" or "evaluation" (of points).
+        cells: how many were bounded.
+        seconds: how long it took.
+        leaves: the proven cells, with the bounds of their margins.
+        violated: (n, n_coordinates) all counterexamples that were seen.
+    """
+
+    name: str
+    status: Status
+    lower: float
+    upper: float
+    tolerance: float
+    lowest: float | None
+    highest: float | None
+    state: tuple[float, ...] | None
+    violation: float | None
+    reason: str
+    method: str
+    cells: int
+    seconds: float
+    leaves: tuple[Leaves, ...] = field(default=(), repr=False, compare=False)
+    violated: Array | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def certified(self) -> bool:
+        """Whether it holds everywhere, within the tolerance."""
+        return self.status == "certified"
+
+    @property
+    def worst_violation(self) -> float:
+        """Nowhere is it violated more: proven if certified, measured at a counterexample."""
+        if self.violation is not None:
+            return self.violation
+        below = -np.inf if self.lowest is None else self.lower - self.lowest
+        above = -np.inf if self.highest is None else self.highest - self.upper
+        return float(max(below, above)) if self.certified else np.inf
+
+
+def certify(
+    policy: CategoricalPolicy,
+    constraint: Constraint,
+    tolerance: float = 0.0,
+    budget: Budget | None = None,
+    watch: Watch | None = None,
+) -> Certificate:
+    """Prove that a constraint holds at every state of its place, or find a state where it does not.
+
+    Args:
+        policy: nn.Sequential of Linear layers with ReLU, Tanh or Sigmoid between them.
+        constraint: on a region, or at points; about one state at a time.
+        tolerance: violations up to this are allowed.
+        budget: when to give up; by default 200,000 cells or a minute for each bound.
+        watch: called now and then with the numbers of proven and of open cells.
+    """
+    if not (np.isfinite(tolerance) and tolerance >= 0.0):
+        raise InvalidArgument(f"The tolerance must be 0 or positive, but got {tolerance!r}.")
+    if not isinstance(constraint, PlacedConstraint):
+        raise InvalidConstraint(
+            f"{getattr(constraint, 'name', constraint)!r} relates several states; a proof is about "
+            "one at a time. Use AtLeast, AtMost or Between."
+        )
+    start = perf_counter()
+    layers = Layers.of(policy)
+    question = _Question.of(policy, layers, constraint, tolerance)
+    if not layers.is_finite():
+        certificate = question.unknown("a weight of the network is not finite")
+    elif isinstance(constraint.where, Points):
+        certificate = _evaluate(question, constraint.where)
+    else:
+        certificate = _prove(question, constraint.where, budget or Budget(), watch)
+    return replace(certificate, seconds=perf_counter() - start)
+
+
+@final
+@dataclass(frozen=True)
+class _Question:
+    """A constraint and the network it is asked of."""
+
+    policy: CategoricalPolicy
+    layers: Layers
+    constraint: PlacedConstraint
+    row: Rows  # at one of the states
+    tolerance: float
+
+    @classmethod
+    def of(
+        cls,
+        policy: CategoricalPolicy,
+        layers: Layers,
+        constraint: PlacedConstraint,
+        tolerance: float,
+    ) -> _Question:
+        states = constraint.states[:1]
+        if states[0].size != layers.n_observations:
+            raise ShapeMismatch(
+                f"{constraint.name!r} has {states[0].size} coordinates but the policy observes "
+                f"{layers.n_observations}. Give a range or a value for each."
+            )
+        row = constraint.rows_at(states, len(layers.biases[-1]))
+        if not row.is_about_one_state().all():
+            raise InvalidConstraint(
+                f"{constraint.name!r} relates several states; a proof is about one at a time. Use "
+                "AtLeast, AtMost or Between."
+            )
+        return cls(policy, layers, constraint, row, tolerance)
+
+    def margins(self) -> list[Margin]:
+        """One for each bound; a softmax sum that cannot break a bound needs none."""
+        weights = self.row.weights[0]
+        lower, upper = float(self.row.lower[0]), float(self.row.upper[0])
+        found = []
+        if np.isfinite(lower):
+            found.append(Margin.at_least(weights, lower - self.tolerance))
+        if np.isfinite(upper):
+            found.append(Margin.at_most(weights, upper + self.tolerance))
+        return [margin for margin in found if len(margin.negative)]
+
+    def violations(self, states: Array) -> Array:
+        """(n,) measured by the real policy, in float64."""
+        policy = self.policy.in_float64(states)
+        rows = self.constraint.rows_at(states, len(self.row.weights[0]))
+        return rows.violations(rows.values(policy.probabilities(states)))
+
+    def unknown(self, reason: str, method: str = "", cells: int = 0) -> Certificate:
+        return self._answer("unknown", reason=reason, method=method, cells=cells)
+
+    def counterexample(self, violated: Array, method: str, cells: int) -> Certificate:
+        """The worst of these states."""
+        violations = self.violations(violated)
+        worst = int(violations.argmax())
+        answer = self._answer("counterexample", method=method, cells=cells)
+        return replace(
+            answer,
+            state=tuple(violated[worst].ravel().tolist()),
+            violation=float(violations[worst]),
+            violated=violated,
+        )
+
+    def certified(self, worst: Sequence[float], method: str, cells: int) -> Certificate:
+        """From the worst value for each bound that needed a proof, lower bound first."""
+        weights = self.row.weights[0]
+        values = list(worst)
+        lowest = highest = None
+        if np.isfinite(self.row.lower[0]):
+            needed = weights.min() < self.row.lower[0] - self.tolerance
+            lowest = values.pop(0) if needed else float(weights.min())
+        if np.isfinite(self.row.upper[0]):
+            needed = weights.max() > self.row.upper[0] + self.tolerance
+            highest = values.pop(0) if needed else float(weights.max())
+        answer = self._answer("certified", method=method, cells=cells)
+        return replace(answer, lowest=lowest, highest=highest)
+
+    def _answer(
+        self, status: Status, reason: str = "", method: str = "", cells: int = 0
+    ) -> Certificate:
+        return Certificate(
+            name=self.constraint.name,
+            status=status,
+            lower=float(self.row.lower[0]),
+            upper=float(self.row.upper[0]),
+            tolerance=self.tolerance,
+            lowest=None,
+            highest=None,
+            state=None,
+            violation=None,
+            reason=reason,
+            method=method,
+            cells=cells,
+            seconds=0.0,
+        )
+
+
+def _evaluate(question: _Question, where: Points) -> Certificate:
+    """At points there is nothing to prove but rounding."""
+    flat = where.states.reshape(len(where), -1)
+    rounding = question.layers.rounding(flat.min(axis=0), flat.max(axis=0))
+    worst, method = [], "evaluation"
+    for margin in question.margins():
+        margins = Relaxation(question.layers, margin).margins(flat)
+        broken = where.states[margins < -rounding]
+        if len(broken) and (question.violations(broken) > question.tolerance).any():
+            return question.counterexample(broken, method, cells=0)
+        if not (margins >= rounding).all():
+            return question.unknown("a value is too near to its bound for float64", method)
+        worst.append(margin.worst_value(float(margins.min()) - rounding))
+    return question.certified(worst, method, cells=0)
+
+
+def _prove(question: _Question, region: Region, budget: Budget, watch: Watch | None) -> Certificate:
+    rounding = question.layers.rounding(*region.bounds)
+    covers = region.covers()
+    worst, cells, method = [], 0, ""
+    leaves: list[Leaves] = []
+
+    def confirm(states: Array) -> Mask:
+        inside = region.contains(states)
+        result: Mask = inside & (question.violations(states) > question.tolerance)
+        return result
+
+    for margin in question.margins():
+        many = max(cover.cells.n_vertices for cover in covers) > _MANY_VERTICES
+        bounder, method = _bounder(question.layers, margin, many)
+        proof: Proof = prove(bounder, covers, rounding, confirm, budget, watch)
+        cells += proof.cells
+        leaves += proof.leaves
+        if len(proof.violated):
+            return question.counterexample(proof.violated, method, cells)
+        if proof.reason:
+            return replace(question.unknown(proof.reason, method, cells), leaves=tuple(leaves))
+        worst.append(margin.worst_value(proof.lowest - rounding))
+    return replace(question.certified(worst, method, cells), leaves=tuple(leaves))
+
+
+def _bounder(layers: Layers, margin: Margin, many_vertices: bool) -> tuple[Bounder, str]:
+    if len(layers.weights) == 2 and layers.activation == "relu" and not many_vertices:
+        return VertexBound.of(layers, margin), "vertex bound"
+    return Relaxation(layers, margin), "linear relaxation"

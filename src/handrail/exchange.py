@@ -1,0 +1,196 @@
+"""The exchange method: hold infinitely many constraints by the few states that need it.
+
+Working states are held exactly, a little inside their bounds. Whatever finds a state that is
+violated nevertheless hands it in; states that are far from their bounds leave. Repeated until
+nothing is found (semi-infinite programming; design.md section 1, level 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from handrail.arrays import Array
+from handrail.certification import Certificate
+from handrail.enforcement import Enforcement, Iteration, distance, enforce_rows
+from handrail.expansion import Expansion
+from handrail.gradients import restore, snapshot
+from handrail.policies import CategoricalPolicy
+from handrail.rows import Rows
+
+MAX_ROUNDS = 60
+# A working state leaves when it is further inside than this part of all there is.
+_FAR_INSIDE = 0.6
+
+
+@final
+@dataclass(frozen=True)
+class Found:
+    """What a search for violated states came back with.
+
+    Attributes:
+        violated: for each region, states (n, n_coordinates) that are violated.
+        worst_violation: the largest of any region; proven if there are certificates.
+        certificates: of every region, if the search was a proof.
+        reason: why the search failed; empty if it did not.
+    """
+
+    violated: Sequence[Array]
+    worst_violation: float
+    certificates: tuple[Certificate, ...] = ()
+    reason: str = ""
+
+    @property
+    def nothing(self) -> bool:
+        """Whether no state is violated."""
+        return not any(len(states) for states in self.violated)
+
+
+Find = Callable[[CategoricalPolicy], Found]
+
+
+@final
+class Exchange:
+    """The working states of regions.
+
+    Args:
+        expansion: constraints at points and on regions.
+        margin: how far inside their bounds working states are held, in log-odds.
+    """
+
+    def __init__(self, expansion: Expansion, margin: float) -> None:
+        self._expansion = expansion
+        self._margin = margin
+        self._working: list[Array] = [
+            np.zeros((0, one.region.n_coordinates)) for one in expansion.regional
+        ]
+
+    @property
+    def working(self) -> tuple[Array, ...]:
+        """The working states (n, n_coordinates) of each region."""
+        return tuple(self._working)
+
+    @working.setter
+    def working(self, states: Sequence[Array]) -> None:
+        self._working = list(states)
+
+    def rows(self) -> Rows | None:
+        """Of the constraints at points and of the working states; None if there are none."""
+        blocks = self._blocks()
+        if self._expansion.fixed is None and not blocks:
+            return None
+        return self._expansion.rows_with(blocks)
+
+    def _blocks(self) -> list[Rows]:
+        pairs = zip(self._expansion.regional, self._working, strict=True)
+        blocks = [regional.rows_at(states) for regional, states in pairs if len(states)]
+        return [rows.tightened(self._margin) for rows in blocks] if self._margin else blocks
+
+    def _exactness(self, tolerance: float) -> float:
+        """How exactly the working states must be held for the bounds themselves to hold."""
+        if not self._margin:
+            return tolerance
+        one_state = [one.rows_at(one.constraint.states[:1]) for one in self._expansion.regional]
+        insets = [np.concatenate(rows.insets(self._margin)) for rows in one_state]
+        return min([tolerance, *(0.5 * float(inset[inset > 0.0].min()) for inset in insets)])
+
+    def add(self, found: Found) -> bool:
+        """Take violated states in; False if all of them were there already."""
+        before = sum(map(len, self._working))
+        for index, states in enumerate(found.violated):
+            if len(states):
+                together = np.concatenate([self._working[index], states])
+                _, first = np.unique(together, axis=0, return_index=True)
+                self._working[index] = together[np.sort(first)]
+        return sum(map(len, self._working)) > before
+
+    def drop(self, policy: CategoricalPolicy) -> None:
+        """Let states go that are far inside their bounds."""
+        for index, regional in enumerate(self._expansion.regional):
+            states = self._working[index]
+            if len(states):
+                rows = regional.rows_at(states)
+                lowest, highest = rows.reach()
+                room = np.minimum(
+                    np.where(np.isfinite(rows.lower), highest - rows.lower, np.inf),
+                    np.where(np.isfinite(rows.upper), rows.upper - lowest, np.inf),
+                )
+                violations = rows.violations(rows.values(policy.probabilities(rows.states)))
+                near = (violations > -_FAR_INSIDE * room).reshape(len(states), -1).any(axis=1)
+                self._working[index] = states[near]
+
+    def hold(self, policy: CategoricalPolicy, find: Find, tolerance: float) -> Enforcement:
+        """Enforce and search until nothing is violated; on failure the policy is as it was."""
+        saved, working = snapshot(policy), self.working
+        try:
+            result = self._hold(policy, find, tolerance)
+        except BaseException:
+            restore(policy, saved)
+            self.working = working
+            raise
+        if not result.satisfied:
+            restore(policy, saved)
+            self.working = working
+        return result
+
+    def _hold(self, policy: CategoricalPolicy, find: Find, tolerance: float) -> Enforcement:
+        exactly = self._exactness(tolerance)
+        history: list[Iteration] = []
+        start = snapshot(policy)
+        found = Found([], np.inf)
+        for rounds in range(MAX_ROUNDS):
+            rows = self.rows()
+            at_points = -np.inf
+            if rows is not None:
+                step = enforce_rows(policy, rows, exactly)
+                history += step.history
+                at_points = step.worst_violation
+                if not step.satisfied:
+                    return _ended(policy, start, history, rounds, step.worst_violation, step.reason)
+            self.drop(policy)
+            found = find(policy)
+            worst = max(found.worst_violation, self._worst_at_points(policy, at_points))
+            if found.reason or found.nothing:
+                return _ended(
+                    policy, start, history, rounds, worst, found.reason, found.certificates
+                )
+            if not self.add(found):
+                break
+        reason = (
+            f"After {rounds + 1} rounds a region is still violated by {found.worst_violation:.2g}. "
+            "Use a wider network, or relax the constraints."
+        )
+        return _ended(policy, start, history, rounds, found.worst_violation, reason)
+
+    def _worst_at_points(self, policy: CategoricalPolicy, known: float) -> float:
+        """Of the constraints at points, by their own bounds."""
+        fixed = self._expansion.fixed
+        if fixed is None:
+            return -np.inf
+        if not any(map(len, self._working)):
+            return known
+        return float(fixed.violations(fixed.values(policy.probabilities(fixed.states))).max())
+
+
+def _ended(
+    policy: CategoricalPolicy,
+    start: list[Any],
+    history: list[Iteration],
+    rounds: int,
+    worst: float,
+    reason: str,
+    certificates: tuple[Certificate, ...] = (),
+) -> Enforcement:
+    return Enforcement(
+        satisfied=not reason,
+        worst_violation=worst,
+        history=tuple(history),
+        parameter_change=distance(policy, start),
+        policy_change=None,
+        reason=reason,
+        rounds=rounds,
+        certificates=certificates,
+    )
