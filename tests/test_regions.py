@@ -103,7 +103,7 @@ EXAMPLES = {
         3.5,
     ),
     "simplex": Example(
-        Polytope([[0, 0, 0], [1, 0, 0], [0, 2, 0], [0, 0, 3], [0.1, 0.1, 0.1]]),
+        Polytope(np.array([[0, 0, 0], [1, 0, 0], [0, 2, 0], [0, 0, 3], [0.1, 0.1, 0.1]])),
         lambda x: (x >= 0).all(axis=1) & (x @ [1.0, 1 / 2, 1 / 3] <= 1),
         1.0,
     ),
@@ -177,41 +177,33 @@ def test_contains_what_it_should(example: Example) -> None:
         assert not example.region.contains(beside).any()
 
 
+def _histogram(region: Region, states: Array, bins: int) -> Array:
+    """How many of the states are in each part of a coarse grid of the varying coordinates."""
+    low, high = region.bounds
+    varying = low < high
+    shares = ((states - low)[:, varying] / (high - low)[varying]).T
+    cells = np.ravel_multi_index(
+        tuple(np.minimum((bins * shares).astype(int), bins - 1)), (bins,) * len(shares)
+    )
+    return np.bincount(cells, minlength=bins ** len(shares)).astype(np.float64)
+
+
 @SOLID
-@pytest.mark.parametrize("how", ["sample", "spread"])
-def test_samples_are_uniform(example: Example, how: str) -> None:
+def test_samples_are_uniform(example: Example) -> None:
     """Against a rejection sampler that uses nothing of the region but its bounds."""
     assert example.inside is not None
     region, rng = example.region, np.random.default_rng(2)
-    if how == "spread" and isinstance(region, Union):
-        pytest.skip("counts overlaps twice, as documented")
-    states = region.sample(8_000, rng) if how == "sample" else region.spread(8_000, seed=3)
     drawn = around(region, 200_000, rng, margin=0.0)
     drawn = drawn[example.inside(drawn)][:40_000]
-    low, high = region.bounds
-    varying = low < high
-    bins = 4
-    cells = [
-        np.ravel_multi_index(
-            tuple(
-                np.minimum(
-                    (bins * (x - low)[:, varying] / (high - low)[varying]).astype(int), bins - 1
-                ).T
-            ),
-            (bins,) * varying.sum(),
-        )
-        for x in (states, drawn)
-    ]
-    counts = np.stack([np.bincount(x, minlength=bins ** varying.sum()) for x in cells])
-    counts = counts[:, counts[1] >= 20]
-    assert chi2_contingency(counts).pvalue > 1e-3
-    scale = np.where(varying, high - low, 1.0)
-    np.testing.assert_allclose(
-        np.cov((states / scale).T), np.cov((drawn / scale).T), atol=4.0 / math.sqrt(8_000) / 4
-    )
-    np.testing.assert_allclose(
-        (states / scale).mean(axis=0), (drawn / scale).mean(axis=0), atol=1.7 / math.sqrt(8_000)
-    )
+    samples = [region.sample(8_000, rng)]
+    if not isinstance(region, Union):  # whose spread counts overlaps twice
+        samples.append(region.spread(8_000, seed=3))
+    scale = np.where(np.equal(*region.bounds), 1.0, np.ptp(region.bounds, axis=0))
+    for states in samples:
+        counts = np.stack([_histogram(region, x, 4) for x in (states, drawn)])
+        assert chi2_contingency(counts[:, counts[1] >= 20]).pvalue > 1e-3
+        for moment in (lambda x: (x / scale).mean(axis=0), lambda x: np.cov((x / scale).T)):
+            np.testing.assert_allclose(moment(states), moment(drawn), atol=0.012)
 
 
 def test_a_curve_is_sampled_uniformly_in_t() -> None:
@@ -275,11 +267,13 @@ def covered(cells: Cells, states: Array) -> Mask:
 @SHAPES
 def test_covers_contain_every_state(example: Example) -> None:
     region, rng = example.region, np.random.default_rng(5)
-    states = np.concatenate([region.sample(1_000, rng), region.corners])
+    boundary = region.project(around(region, 500, rng, margin=1.0))
+    states = np.concatenate([region.sample(1_000, rng), region.corners, boundary])
     covers = list(region.covers())
     for round_ in range(7):
         if round_:
-            covers = [cover.halves(rng.uniform(0.2, 5.0, states.shape[1])) for cover in covers]
+            importance = 5.0 ** rng.uniform(-1.0, 1.0, (states.shape[1]))
+            covers = [cover.halves(importance) for cover in covers]
         found = np.logical_or.reduce([covered(cover.cells, states) for cover in covers])
         assert found.all()
     for cover in covers:
@@ -307,14 +301,17 @@ def test_cells_are_as_large_as_they_say(example: Example) -> None:
         np.testing.assert_array_equal(cells.high[:, columns], cells.simplex.max(axis=1))
 
 
-def test_a_ball_s_cover_loses_its_corners() -> None:
+def test_a_ball_s_cover_loses_its_corners_and_nothing_else() -> None:
     ball = Ball([1.0, -2.0], 0.5)
     cover = ball.covers()[0]
-    for _ in range(10):
+    for _ in range(12):
         cover = cover.halves(np.ones(2))
     area = (cover.cells.high - cover.cells.low).prod(axis=1).sum()
-    assert len(cover) < 900
-    assert math.pi / 4 < area < 1.1 * math.pi / 4
+    assert len(cover) < 3_500
+    assert math.pi / 4 < area < 1.05 * math.pi / 4
+    angles = np.linspace(0.0, 2 * math.pi, 3_000)
+    sphere = ball.project(np.stack([np.cos(angles), np.sin(angles)], axis=1) * 9 + [1.0, -2.0])
+    assert covered(cover.cells, sphere).all()
 
 
 @pytest.mark.parametrize("name", ["circle", "parabola", "spiral", "dwelling"])
@@ -558,7 +555,7 @@ def test_simplices_are_the_whole_hull(k: int, more: int, seed: int) -> None:
     away = states - nearest
     ahead = (vertices @ away.T - (nearest * away).sum(axis=1)).max(axis=0)
     size = np.linalg.norm(away, axis=1) * np.linalg.norm(np.ptp(vertices, axis=0))
-    assert (ahead <= 1e-8 * size + 1e-300).all()
+    assert (ahead <= 1e-6 * size).all()  # in units that differ by up to 1e6
 
 
 @settings(max_examples=60, deadline=None)
@@ -587,7 +584,7 @@ def test_half_spaces_with_bounds_as_large_as_numbers_get() -> None:
 
 def test_where_many_half_spaces_meet_is_one_vertex() -> None:
     pyramid = Polytope.from_half_spaces(
-        [[1, 0, 1], [-1, 0, 1], [0, 1, 1], [0, -1, 1], [0.5, 0.5, 1], [0, 0, -1]],
+        np.array([[1, 0, 1], [-1, 0, 1], [0, 1, 1], [0, -1, 1], [0.5, 0.5, 1], [0, 0, -1]]),
         [1, 1, 1, 1, 1, 0],
     )
     assert len(pyramid.corners) == 5
@@ -631,11 +628,11 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: Polytope([[0], [1]]), "vertices in one coordinate are a range. Use Box"),
     (lambda: Polytope([[0, 0], [1, 1]]), "a polygon has at least 3 vertices, but got 2"),
     (lambda: Polytope([0, 1, 2]), r"a row per vertex, but have shape \(3,\)"),
-    (lambda: Polytope([[0, 0], [1]]), "all of the same length"),
-    (lambda: Polytope([[0, 0], [1, 0], [0, math.inf]]), "vertex 2 is not finite"),
+    (lambda: Polytope([[0.0, 0.0], [1.0]]), "all of the same length"),
+    (lambda: Polytope([[0.0, 0.0], [1.0, 0.0], [0.0, math.inf]]), "vertex 2 is not finite"),
     (lambda: Polytope([[0, 0], [1, 1], [1, 0], [0, 1]]), "edges 0 and 2 cross or touch"),
     (lambda: Polytope([[0, 0], [1, 0], [2, 0]]), "Polytope is flat: its vertices lie on a line"),
-    (lambda: Polytope([[0, 0], [1, 1], [2, 2 + 1e-13]]), "Polytope is flat"),
+    (lambda: Polytope([[0.0, 0.0], [1.0, 1.0], [2.0, 2 + 1e-13]]), "Polytope is flat"),
     (lambda: Polytope([[0, 0], [1, 0], [1, 1], [0, 0]]), "vertices 0 and 3 are the same"),
     (
         lambda: Polytope([[0, 0], [2, 0], [1, 0], [1, 1]]),

@@ -44,5 +44,12 @@ class Bounder(ABC):
         """Of every cell."""
 
     @abstractmethod
+    def dips(self, cells: Cells) -> Array:
+        """A state per cell where a narrow dip of the margin would be, if there is one.
+
+        It may lie a little outside of the cell. Only worth asking for cells that are not proven.
+        """
+
+    @abstractmethod
     def margins(self, states: Array) -> Array:
         """The margin itself (n,) at states (n, n_coordinates)."""

@@ -149,10 +149,12 @@ def _relinearise(
         trust *= 2.0 if step == 1.0 else step
     if _worst(rows, probabilities) <= tolerance:
         return ""
+    violations = rows.violations(rows.values(probabilities))
     return (
-        f"After {len(history)} linearisations the worst violation is "
-        f"{_worst(rows, probabilities):.2g}, above the tolerance of {tolerance:g}, and no further "
-        "step improves it. Use a wider network, relax the constraints, or raise the tolerance."
+        f"After {len(history)} linearisations the worst violation is {violations.max():.2g}, of "
+        f"{rows.labels[int(violations.argmax())]!r}, above the tolerance of {tolerance:g}, and no "
+        "further step improves it. Use a wider network, relax the constraints, or raise the "
+        "tolerance."
     )
 
 

@@ -18,6 +18,7 @@ from handrail.certification import Certificate
 from handrail.enforcement import Enforcement, Iteration, distance, enforce_rows
 from handrail.expansion import Expansion
 from handrail.gradients import restore, snapshot
+from handrail.overlaps import impossible_overlap
 from handrail.policies import CategoricalPolicy
 from handrail.rows import Rows
 
@@ -149,7 +150,9 @@ class Exchange:
                 history += step.history
                 at_points = step.worst_violation
                 if not step.satisfied:
-                    return _ended(policy, start, history, rounds, step.worst_violation, step.reason)
+                    conflict = impossible_overlap(self._expansion)
+                    reason = step.reason if conflict is None else f"{conflict}. Relax one of them."
+                    return _ended(policy, start, history, rounds, step.worst_violation, reason)
             self.drop(policy)
             found = find(policy)
             worst = max(found.worst_violation, self._worst_at_points(policy, at_points))

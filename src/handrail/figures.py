@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -10,12 +11,16 @@ from matplotlib.figure import Figure
 
 from handrail.arrays import Array, Mask
 from handrail.policies import CategoricalPolicy
+from handrail.regions import Region
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
 
 _RESOLUTION = 121
+_POINTS_OF_A_CURVE = 257
+HALF = "0.25"  # colour of the line where an action has half of the probability
 
 
 @final
@@ -44,6 +49,25 @@ class Slice:
         result: Mask = (distance <= 1e-9).all(axis=1)
         return result
 
+    def shows(self, states: Array) -> Mask:
+        """Which of the states (n, n_observations) are projected into the plane's ranges."""
+        low, high = np.array([self.horizontal_range, self.vertical_range]).T
+        projected = states[:, [self.horizontal, self.vertical]]
+        result: Mask = ((low <= projected) & (projected <= high)).all(axis=1)
+        return result
+
+    def section(self, region: Region) -> list[Array]:
+        """The outlines (m, 2) that the plane cuts out of a region."""
+        return region.section(self.horizontal, self.vertical, np.asarray(self.at))
+
+    def fixed(self, names: Sequence[str]) -> str:
+        """Where the plane lies, in words; empty if nothing is fixed."""
+        return ", ".join(
+            f"{name} = {value:.4g}"
+            for index, (name, value) in enumerate(zip(names, self.at, strict=True))
+            if index not in (self.horizontal, self.vertical)
+        )
+
     def states(self) -> tuple[Array, Array, Array]:
         """Both axes (n,) and the states (n·n, n_observations) of a grid over the plane."""
         across = np.linspace(*self.horizontal_range, _RESOLUTION)
@@ -63,7 +87,7 @@ def draw_policy(axes: Axes, policy: CategoricalPolicy, plane: Slice, action: int
         across, up, probability, cmap="RdBu_r", vmin=0.0, vmax=1.0, shading="auto", rasterized=True
     )
     if probability.min() < 0.5 < probability.max():
-        axes.contour(across, up, probability, levels=[0.5], colors="0.25", linewidths=1.0)
+        axes.contour(across, up, probability, levels=[0.5], colors=HALF, linestyles="--")
     return mesh
 
 
@@ -75,6 +99,75 @@ def draw_states(axes: Axes, states: Array, plane: Slice, **style: object) -> Non
         linestyle="none",
         **{"marker": "o", "markersize": 9, "markeredgecolor": "black", **style},  # type: ignore[arg-type]
     )
+
+
+def draw_regions(axes: Axes, regions: Sequence[Region], plane: Slice, **style: object) -> None:
+    """What the plane cuts out of regions, grey; curves as lines.
+
+    Args:
+        axes: to draw on.
+        regions: those that the plane misses are not drawn; of curves, their projection.
+        plane: that cuts them.
+        style: of the areas, instead of grey.
+    """
+    area = {"facecolor": (0.8, 0.8, 0.8, 0.45), "label": "constrained region", **style}
+    for part in (part for region in regions for part in region.parts):
+        if is_curve(part):
+            _draw_curve(axes, part, plane)
+            continue
+        for outline in plane.section(part):
+            axes.fill(*outline.T, edgecolor="0.1", linewidth=1.0, **area)  # type: ignore[arg-type]
+
+
+def _draw_curve(axes: Axes, curve: Region, plane: Slice) -> None:
+    """Never filled: a closed curve encloses states, but not one of them is constrained."""
+    for outline in plane.section(curve):
+        axes.plot(*outline.T, color="0.1", linewidth=2.0, label="constrained curve")
+        return
+    across, up = curve.grid(_POINTS_OF_A_CURVE)[:, [plane.horizontal, plane.vertical]].T
+    axes.plot(across, up, color="0.1", linestyle=":", label="constrained curve, projected")
+
+
+def is_curve(region: Region) -> bool:
+    """Whether a plane meets it in single states at most, unless it lies in the plane."""
+    return all(part.volume == 0.0 for part in region.parts)
+
+
+def draw_trajectory(axes: Axes, states: Array, plane: Slice) -> None:
+    """A path through states (n, n_observations), projected onto the plane, a dot at its start."""
+    path = states[:, [plane.horizontal, plane.vertical]]
+    seen = plane.shows(states)
+    if seen.any():
+        label = "one episode, from the dot" if seen[0] else "one episode"
+        dot = "o" if seen[0] else None
+        (line,) = axes.plot(*path.T, color="black", linewidth=0.5, marker=dot, label=label)
+        line.set(markersize=4, markevery=[0])
+
+
+def draw_legend(figure: Figure, panels: Iterable[Axes], title: str, columns: int) -> None:
+    """Everything that has a label in some panel, once, below the panels."""
+    handles: dict[str, Artist] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    legend = figure.legend(
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        title=title,
+        ncols=columns,
+        fontsize=8,
+        title_fontsize=8,
+        frameon=False,
+    )
+    legend.get_title().set_multialignment("center")
+
+
+def middle_of(region: Region) -> Array:
+    """The state (n_coordinates,) of a region that is nearest to the middle of its bounds."""
+    low, high = region.bounds
+    middle: Array = region.project(0.5 * (low + high)[None])[0]
+    return middle
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy.special import logsumexp
 
 from handrail.arrays import Array, Indices
 
@@ -59,8 +58,8 @@ class Margin:
         """Margins (n,) from logits (n, n_actions); negative means broken."""
         sizes = np.abs(self.coefficients)
         for_it, against = self.positive, self.negative
-        gain = logsumexp(logits[:, for_it] + np.log(sizes[for_it]), axis=1)
-        loss = logsumexp(logits[:, against] + np.log(sizes[against]), axis=1)
+        gain = log_sum_exp(logits[:, for_it] + np.log(sizes[for_it]))
+        loss = log_sum_exp(logits[:, against] + np.log(sizes[against]))
         result: Array = gain - loss
         return result
 
@@ -73,7 +72,7 @@ class Margin:
         sizes = np.abs(self.coefficients)
         for_it, against = self.positive, self.negative
         shifted = logits[for_it] + np.log(sizes[for_it])
-        share = np.exp(shifted - logsumexp(shifted))
+        share = np.exp(shifted - log_sum_exp(shifted))
         share /= share.sum()
         entropy = -float(share[share > 0.0] @ np.log(share[share > 0.0]))
         gain_constant = float(share @ np.log(sizes[for_it])) + entropy
@@ -93,11 +92,21 @@ class Margin:
             return self.threshold + self.sign * float(self.coefficients.min())
         helping = self.coefficients[self.positive]
         harming = -self.coefficients[self.negative]
-        ratio = float(np.exp(np.clip(-margin, -700.0, 700.0)))
-        if ratio <= 1.0:
+        if margin >= 0.0:
+            ratio = float(np.exp(-min(margin, 700.0)))
             excess = (1.0 - ratio) / (1.0 / helping.min() + ratio / harming.min())
             if (self.coefficients == 0.0).any():  # neutral actions may have all the probability
                 excess = 0.0
         else:
-            excess = (1.0 - ratio) / (1.0 / helping.max() + ratio / harming.max())
+            inverse = float(np.exp(max(margin, -700.0)))
+            excess = (inverse - 1.0) / (inverse / helping.max() + 1.0 / harming.max())
         return self.threshold + self.sign * float(excess)
+
+
+def log_sum_exp(values: Array) -> Array:
+    """Log Σ exp along the last axis, without overflow. SciPy's takes ten times as long on few."""
+    highest: Array = values.max(axis=-1)
+    if values.shape[-1] == 1:
+        return highest
+    result: Array = highest + np.log(np.exp(values - highest[..., None]).sum(axis=-1))
+    return result

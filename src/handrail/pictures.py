@@ -1,4 +1,4 @@
-"""Pictures of runs as files: score, loss, violation, and the policy over two observations."""
+"""Pictures of runs as files: score, loss, violation, the policy over two observations, a proof."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import numpy as np
 
 from handrail.arrays import Array
 from handrail.curves import draw_losses, draw_scores, draw_violations
-from handrail.figures import Slice, draw_policy, draw_states, new_figure
-from handrail.policies import CategoricalPolicy
+from handrail.figures import Slice, middle_of, new_figure
+from handrail.policy_picture import constrained_points, constrained_regions, policy_figure
+from handrail.proof_picture import certify_regions, proof_figure
+from handrail.reinforce import Reinforce
 from handrail.rulebook import Rulebook
 from handrail.runs import Run
 
@@ -22,15 +24,15 @@ _DOTS_PER_INCH = 130
 
 
 def write_pictures(
-    runs: Sequence[Run], folder: Path, policy: CategoricalPolicy, plane: Slice | None
+    runs: Sequence[Run], folder: Path, agent: Reinforce, plane: Slice | None
 ) -> list[Path]:
-    """Score, loss, violation and policy, as PNG files.
+    """Score, loss, violation, policy and the proof for its regions, as PNG files.
 
     Args:
         runs: one per seed; at least one has recorded something.
         folder: where the pictures go.
-        policy: which is shown: that of one seed.
-        plane: to show it over; None leaves the policy out.
+        agent: whose policy is shown: that of one seed.
+        plane: to show it over; None leaves the policy and the proof out.
     """
     folder.mkdir(parents=True, exist_ok=True)
     rulebook = runs[0].rulebook
@@ -46,50 +48,18 @@ def write_pictures(
         draw(figure.subplots())
         written.append(folder / f"{name}.png")
         figure.savefig(written[-1], dpi=_DOTS_PER_INCH)
-    if plane is not None:
-        written.append(folder / "policy.png")
-        _policy_picture(rulebook, policy, plane, written[-1])
-    return written
+    return written if plane is None else written + _write_planes(rulebook, agent, plane, folder)
 
 
-def _policy_picture(
-    rulebook: Rulebook, policy: CategoricalPolicy, plane: Slice, path: Path
-) -> None:
-    actions = _shown_actions(rulebook)
-    states = _constrained_states(rulebook)
-    here = plane.contains(states)
-    figure = new_figure(1.0 + 3.9 * len(actions), 4.1)
-    panels = figure.subplots(1, len(actions), squeeze=False)[0]
-    for action, axes in zip(actions, panels, strict=True):
-        mesh = draw_policy(axes, policy, plane, action)
-        draw_states(axes, states[~here], plane, markersize=3, markerfacecolor="0.6", alpha=0.6)
-        draw_states(axes, states[here], plane, markersize=6, markerfacecolor="white")
-        axes.set_xlim(*plane.horizontal_range)
-        axes.set_ylim(*plane.vertical_range)
-        axes.set_title(f"probability of “{rulebook.actions[action]}”", fontsize=10)
-        axes.set_xlabel(rulebook.observations[plane.horizontal])
-        axes.set_ylabel(rulebook.observations[plane.vertical])
-    figure.colorbar(mesh, ax=list(panels), label="probability")
-    figure.supxlabel(_legend(rulebook, plane), fontsize=8)
-    figure.savefig(path, dpi=_DOTS_PER_INCH)
-
-
-def _legend(rulebook: Rulebook, plane: Slice) -> str:
-    """Where the plane lies, and what the dots and the line are."""
-    fixed = ", ".join(
-        f"{name} {value:g}"
-        for index, (name, value) in enumerate(zip(rulebook.observations, plane.at, strict=True))
-        if index not in (plane.horizontal, plane.vertical)
-    )
-    dots = "white: constrained states in this plane; small grey: of other planes; line: 50 %"
-    return f"{fixed}\n{dots}"
-
-
-def _shown_actions(rulebook: Rulebook) -> list[int]:
-    """All of them, but of two only one: the other is what is left to 1."""
-    if len(rulebook.actions) > 2:
-        return list(range(len(rulebook.actions)))
-    return [rulebook.picture.action if rulebook.picture is not None else 1]
+def _write_planes(rulebook: Rulebook, agent: Reinforce, plane: Slice, folder: Path) -> list[Path]:
+    """The policy over the plane; and the proof, where there is something to be proven."""
+    figures = {"policy": policy_figure(rulebook, agent, plane)}
+    answers = certify_regions(agent.policy, rulebook.constraints)
+    if answers:
+        figures["proof"] = proof_figure(rulebook, answers, plane)
+    for name, figure in figures.items():
+        figure.savefig(folder / f"{name}.png", dpi=_DOTS_PER_INCH)
+    return [folder / f"{name}.png" for name in figures]
 
 
 def default_plane(rulebook: Rulebook) -> Slice | None:
@@ -108,30 +78,60 @@ def default_plane(rulebook: Rulebook) -> Slice | None:
 def plane_over(
     rulebook: Rulebook, across: int, up: int, at: Sequence[float] | None = None
 ) -> Slice:
-    """A plane over two observations, wide enough to show every constrained state.
+    """A plane over two observations, wide enough to show every constrained state and region.
 
     Args:
         rulebook: whose constraints are shown.
         across: index of the observation on the horizontal axis.
         up: index of the observation on the vertical axis.
-        at: values of the others; by default those of the middle constrained state.
+        at: values of the others; by default those in the middle of the constrained states, or of
+            a region, whichever meets most regions.
     """
-    states = _constrained_states(rulebook)
-    fixed = np.median(states, axis=0) if at is None else np.asarray(at, dtype=np.float64)
+    low, high = _extent(rulebook)
 
     def around(index: int) -> tuple[float, float]:
-        low, high = float(states[:, index].min()), float(states[:, index].max())
-        margin = 0.3 * (high - low) or 0.5 * abs(high) or 0.5
-        return low - margin, high + margin
+        bottom, top = float(low[index]), float(high[index])
+        margin = 0.3 * (top - bottom) or 0.5 * abs(top) or 0.5
+        return bottom - margin, top + margin
 
+    fixed = _middle(rulebook, across, up) if at is None else np.asarray(at, dtype=np.float64)
     return Slice(tuple(fixed.tolist()), across, up, around(across), around(up))
 
 
-def _constrained_states(rulebook: Rulebook) -> Array:
+def _middle(rulebook: Rulebook, across: int, up: int) -> Array:
+    """The middle of everything, or that of a region if a plane there meets more of them.
+
+    The middle of everything may lie between the regions, where there is nothing to see.
+    """
+    regions = constrained_regions(rulebook)
+    points = constrained_points(rulebook)
+    low, high = _extent(rulebook)
+    everything = np.median(points, axis=0) if len(points) else 0.5 * (low + high)
+    candidates = [everything, *(middle_of(region) for region in regions)]
+
+    def met(at: Array) -> int:
+        return sum(bool(region.section(across, up, at)) for region in regions)
+
+    return max(candidates, key=met)  # the first of the best
+
+
+def _extent(rulebook: Rulebook) -> tuple[Array, Array]:
+    """The smallest box (lowest, highest) around every constrained state and region."""
     blocks = [c.states.reshape(len(c.states), -1) for c in rulebook.constraints]
-    return np.concatenate(blocks) if blocks else np.zeros((1, len(rulebook.observations)))
+    blocks += [np.stack(region.bounds) for region in constrained_regions(rulebook)]
+    corners = np.concatenate(blocks) if blocks else np.zeros((1, len(rulebook.observations)))
+    return corners.min(axis=0), corners.max(axis=0)
 
 
 def _most_varied(rulebook: Rulebook) -> tuple[int, int]:
-    order = np.argsort(-np.ptp(_constrained_states(rulebook), axis=0), kind="stable")
+    """Furthest from first to last, in units of each observation's typical size.
+
+    A range that all regions share comes behind: it tells none of them apart.
+    """
+    low, high = _extent(rulebook)
+    parts = [part for region in constrained_regions(rulebook) for part in region.parts]
+    shared = np.zeros(len(low), dtype=bool)
+    if len(parts) > 1:
+        shared = np.ptp([np.stack(part.bounds) for part in parts], axis=0).max(axis=0) == 0.0
+    order = np.lexsort(((low - high) / np.array(rulebook.scale()), shared))
     return int(order[0]), int(order[1])

@@ -121,7 +121,10 @@ def prove(
         left = np.flatnonzero(~done)
         if len(left):
             cover = cover.take(left)
-            suspects = np.concatenate([bounds.suspects[left], cover.cells.centres])
+            open_cells = cover.cells
+            suspects = np.concatenate(
+                [bounds.suspects[left], open_cells.centres, inside.dips(open_cells)]
+            )
             suspects = suspects[inside.margins(suspects) < 0.0]
             violated = suspects[confirm(suspects)] if len(suspects) else suspects
             if len(violated):

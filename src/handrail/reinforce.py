@@ -160,6 +160,11 @@ class Reinforce:
         """Environment steps learned from so far."""
         return self._learner.steps
 
+    @property
+    def stars(self) -> tuple[Array, ...]:
+        """The states of regions that are constrained at present, an array per sub-region."""
+        return () if self._learner.rules is None else self._learner.rules.stars
+
     def learn(
         self,
         episodes: int | None = None,

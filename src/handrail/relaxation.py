@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, final
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
 from handrail.arrays import Array
 from handrail.bounders import Bounder, Bounds
 from handrail.layers import Layers
-from handrail.margins import Margin
+from handrail.margins import Margin, log_sum_exp
 from handrail.regions.covers import Cells
 
 _LEVELS = 10**6  # there is nothing to narrow
@@ -79,6 +79,10 @@ class Relaxation(Bounder):
             np.concatenate([part.suspects for part in parts]),
         )
 
+    def dips(self, cells: Cells) -> Array:
+        """The centres: which unit dips is known of the first layer only."""
+        return cells.centres
+
     def _bounds(self, cells: Cells) -> Bounds:
         layers = self.layers
         lines: list[_Lines] = []
@@ -137,10 +141,10 @@ class Relaxation(Bounder):
 def _worst_vertex(cells: Cells, slope: Array, offset: Array) -> Bounds:
     """From affine functions (n, n_negative, …) above the differences of logits."""
     if cells.n_vertices > _MANY_VERTICES:
-        highest = logsumexp(cells.highest(slope) + offset, axis=1)
+        highest = log_sum_exp(cells.highest(slope) + offset)
         return Bounds(-highest, cells.centres)
     vertices = cells.vertices()
-    values = logsumexp(vertices @ slope.transpose(0, 2, 1) + offset[:, None], axis=2)
+    values = log_sum_exp(vertices @ slope.transpose(0, 2, 1) + offset[:, None])
     worst = values.argmax(axis=1)
     rows = np.arange(len(worst))
     return Bounds(-values[rows, worst], vertices[rows, worst])
@@ -153,9 +157,9 @@ def _lines(activation: str, low: Array, high: Array) -> _Lines:
 def _relu_lines(low: Array, high: Array) -> _Lines:
     """The chord above; below, a line through 0 of slope 0 or 1, whichever is nearer."""
     inactive, active = high <= 0.0, low >= 0.0
-    chord = high / np.maximum(high - low, np.finfo(np.float64).tiny)
-    upper = np.where(active, 1.0, np.where(inactive, 0.0, chord))
-    upper_offset = np.where(active | inactive, 0.0, -chord * low)
+    chord = np.where(inactive | active, 0.0, high) / np.where(inactive | active, 1.0, high - low)
+    upper = np.where(active, 1.0, chord)
+    upper_offset = -chord * np.where(inactive, 0.0, low)
     lower = np.where(active, 1.0, np.where(inactive, 0.0, (high > -low).astype(np.float64)))
     return _Lines(lower, np.zeros_like(low), upper, upper_offset)
 

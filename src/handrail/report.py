@@ -1,4 +1,4 @@
-"""A group of runs as a page: one table, four pictures, the constraints in words. Never trains."""
+"""A group of runs as a page: one table, pictures, the constraints in words. Never trains."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def write_report(runs: Sequence[Run], folder: Path) -> Path:
     """A page with the table, the pictures and the constraints; returns its path."""
     rulebook = runs[0].rulebook
     summary = summarise_runs(runs)
-    pictures = write_pictures(runs, folder, runs[0].agent().policy, default_plane(rulebook))
+    pictures = write_pictures(runs, folder, runs[0].agent(), default_plane(rulebook))
     page = folder / "index.html"
     write_atomically(page, _page(rulebook, summary, pictures).encode())
     return page

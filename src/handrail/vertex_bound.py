@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
-from scipy.special import logsumexp
 
 from handrail.arrays import Array
 from handrail.bounders import Bounder, Bounds
 from handrail.layers import Layers
-from handrail.margins import Margin
+from handrail.margins import Margin, log_sum_exp
 from handrail.regions.covers import Cells
 
 _LEVELS = 3
@@ -102,7 +101,7 @@ class VertexBound(Bounder):
             self._highest_difference(vertices, centres, difference, constant)
             for difference, constant in zip(self.differences, self.constants, strict=True)
         ]
-        at_vertices = each[0] if len(each) == 1 else logsumexp(np.stack(each), axis=0)
+        at_vertices = each[0] if len(each) == 1 else log_sum_exp(np.stack(each, axis=-1))
         worst = at_vertices.argmax(axis=1)
         rows = np.arange(len(worst))
         return Bounds(-at_vertices[rows, worst], vertices[rows, worst])
@@ -135,6 +134,23 @@ class VertexBound(Bounder):
         best = mixtures.max(axis=2).argmin(axis=0)
         result: Array = mixtures[best, rows]
         return result
+
+    def dips(self, cells: Cells) -> Array:
+        """The centre, moved onto the kink of the concave unit that bends the margin most.
+
+        A dip too narrow to be met by vertices and centres has its bottom on such a kink.
+        """
+        centres, radii = cells.centres, 0.5 * (cells.high - cells.low)
+        bend = np.maximum(-(self.differences @ self.outward), 0.0).sum(axis=0)
+        hidden = centres @ self.inward.T + self.inward_bias
+        depth = bend * (radii @ np.abs(self.inward).T - np.abs(hidden))
+        if not depth.shape[1]:
+            return centres
+        unit, rows = depth.argmax(axis=1), np.arange(len(cells))
+        scaled = self.inward[unit] * radii
+        square = np.maximum((scaled * scaled).sum(axis=1), np.finfo(np.float64).tiny)
+        moved: Array = centres - (hidden[rows, unit] / square)[:, None] * scaled * radii
+        return moved
 
     def margins(self, states: Array) -> Array:
         """The margin itself, at states of the cell."""

@@ -215,16 +215,16 @@ def show(
     ] = None,
     modules: Imports = None,
 ) -> None:
-    """Draw score, loss, violation and the policy, and print the table."""
+    """Draw score, loss, violation, the policy and the proof, and print the table."""
     import_modules(modules or [])
     runs = [run for run in open_runs(folder) if run.records()]
     if not runs:
         raise InvalidArgument(f"{folder} has recorded no episode yet: there is nothing to show.")
     plane = plane_of(runs[0].rulebook, over, at or [])
-    policy = runs[0].agent().policy
+    agent = runs[0].agent()
     out.print(summary_table(summarise_runs(runs), runs[0].rulebook.pass_mark))
     target = folder / "pictures" if pictures is None else pictures
-    for path in write_pictures(runs, target, policy, plane):
+    for path in write_pictures(runs, target, agent, plane):
         out.print(str(path), highlight=False)
 
 

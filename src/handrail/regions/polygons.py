@@ -68,8 +68,9 @@ class Polygon:
             if start[1] != end[1]:
                 share = (points[:, 1] - start[1]) / (end[1] - start[1])
                 inside ^= spans & (points[:, 0] < start[0] + share * (end[0] - start[0]))
-        outside = np.flatnonzero(~inside)
-        inside[outside] = self._touches(points[outside])
+        near = np.abs(self._scaling.forth(points)).max(axis=1, initial=0.0)
+        doubtful = np.flatnonzero(~inside & (near <= 1.0 + self._scaling.slack))
+        inside[doubtful] = self._touches(points[doubtful])
         return inside
 
     def nearest(self, points: Array) -> Array:

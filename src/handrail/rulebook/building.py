@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import final
 
 import numpy as np
 
-from handrail.constraints import Constraint
+from handrail.constraints import PlacedConstraint
 from handrail.errors import InvalidConstraint
+from handrail.regions import Place
 from handrail.rulebook.findings import gather
 from handrail.rulebook.format import ConstraintEntry, File
 from handrail.rulebook.places import in_words, read_place
+from handrail.rulebook.region_format import SHAPES
+from handrail.rulebook.region_places import read_region
+from handrail.rulebook.region_words import in_file_words, region_in_words
 from handrail.rulebook.requirements import Requirement, constrain, parse_requirement
 from handrail.rulebook.source import Path, Source, Spot
 from handrail.rulebook.tables import Row, Table, read_table
@@ -24,7 +28,7 @@ from handrail.rulebook.tables import Row, Table, read_table
 class Built:
     """A constraint, the requirement it was made from and where that is, and both in words."""
 
-    constraint: Constraint
+    constraint: PlacedConstraint
     requirement: Requirement
     spot: Spot
     words: str
@@ -45,6 +49,7 @@ def build_constraints(source: Source, file: File) -> list[Built]:
     _refuse_repeated_names(source, "observations", file.observations)
     _refuse_repeated_names(source, "actions", file.actions)
     _refuse_repeated_names(source, "constraints", [entry.name for entry in file.constraints])
+    _refuse_reserved_names(source, file)
     entries = enumerate(file.constraints)
     nested = gather(partial(_build, source, file, index, entry) for index, entry in entries)
     built = [one for several in nested for one in several]
@@ -58,20 +63,45 @@ def _build(source: Source, file: File, index: int, entry: ConstraintEntry) -> li
     table = Table()
     if entry.table is not None:
         table = read_table(source, (*path, "table"), entry.table, observations)
-    place = read_place(source, path, entry.where, table, observations)
+    locate = _locator(source, path, entry, table, observations)
     built = []
     groups = _groups(source, path, entry, table, file.actions)
     for group in groups:
-        points = place.points(group.rows)
+        where, words = locate(group.rows)
         requirement = group.requirement
         name = entry.name if len(groups) == 1 else f"{entry.name}: {requirement.text}"
-        constraint = constrain(requirement, points, name, entry.priority)
-        words = (
-            f"{entry.name}: {requirement.text} at {len(points)} "
-            f"{'state' if len(points) == 1 else 'states'} ({in_words(points.states, observations)})"
-        )
-        built.append(Built(constraint, requirement, group.spot, words))
+        constraint = _constrain(group, where, name, entry.priority)
+        sentence = f"{entry.name}: {requirement.text} {words}"
+        built.append(Built(constraint, requirement, group.spot, sentence))
     return built
+
+
+def _locator(
+    source: Source,
+    path: Path,
+    entry: ConstraintEntry,
+    table: Table,
+    observations: tuple[str, ...],
+) -> Callable[[Sequence[Row]], tuple[Place, str]]:
+    """From rows of the table to where a requirement holds, also in words."""
+    if entry.region is not None:
+        region = read_region(source, (*path, "region"), entry.region, observations)
+        return lambda _: (region, region_in_words(region, observations))
+    place = read_place(source, path, entry.where, table, observations)
+
+    def locate(rows: Sequence[Row]) -> tuple[Place, str]:
+        points = place.points(rows)
+        n_states = f"{len(points)} {'state' if len(points) == 1 else 'states'}"
+        return points, f"at {n_states} ({in_words(points.states, observations)})"
+
+    return locate
+
+
+def _constrain(group: _Group, where: Place, name: str, priority: float) -> PlacedConstraint:
+    try:
+        return constrain(group.requirement, where, name, priority)
+    except InvalidConstraint as error:  # an equality on a region
+        raise group.spot.error(in_file_words(str(error))) from None
 
 
 def _groups(
@@ -82,9 +112,9 @@ def _groups(
             "the table has a column 'require' already. Remove the key or the column."
         )
     if entry.require is None and not table.has_requirements:
+        column = ", or a last column 'require' to the table" if entry.region is None else ""
         raise source.spot(path).error(
-            "nothing is required. Add a key such as require: right >= 0.95, or a last column "
-            "'require' to the table."
+            f"nothing is required. Add a key such as require: right >= 0.95{column}."
         )
     if table.has_requirements:
         return _groups_of_rows(table, actions)
@@ -141,8 +171,20 @@ def _refuse_repeated_names(source: Source, key: str, names: Sequence[str]) -> No
             )
 
 
+def _refuse_reserved_names(source: Source, file: File) -> None:
+    """In a region, the key of a shape cannot be an observation."""
+    if all(entry.region is None for entry in file.constraints):
+        return
+    for index, name in enumerate(file.observations):
+        if name in SHAPES:
+            raise source.spot(("observations", index)).error(
+                f"{name!r} is the key of a shape in a region, so no observation of a file with "
+                "regions can be called so. Rename it."
+            )
+
+
 def _refuse_repetition(built: Sequence[Built]) -> None:
-    """Two constraints that say the same at the same state, or share a name that was composed."""
+    """Two constraints that say the same at the same place, or share a name that was composed."""
     seen: dict[tuple[object, ...], list[Built]] = {}
     names: dict[str, Built] = {}
     for new in built:
@@ -152,10 +194,23 @@ def _refuse_repetition(built: Sequence[Built]) -> None:
                 f"a constraint called {name!r} exists already. Rename one of them."
             )
         for old in seen.setdefault(new.requirement.key, []):
-            states = np.concatenate([old.constraint.states, new.constraint.states])
-            if len(np.unique(states, axis=0)) < len(states):
+            shared = _shared(old.constraint, new.constraint)
+            if shared:
                 raise new.spot.error(
                     f"{name!r} says what {old.constraint.name!r} on line {old.spot.line} says "
-                    "already, at one state at least. Leave that state out of one of them."
+                    f"already, {shared}"
                 )
         seen[new.requirement.key].append(new)
+
+
+def _shared(old: PlacedConstraint, new: PlacedConstraint) -> str:
+    """What two constraints have in common and what to do about it, or nothing."""
+    if old.region is not None and new.region is not None:
+        same = old.region.describe() == new.region.describe()
+        return "in the same region. Remove one of them." if same else ""
+    if old.region is not None or new.region is not None:
+        return ""
+    states = np.concatenate([old.states, new.states])
+    if len(np.unique(states, axis=0)) == len(states):
+        return ""
+    return "at one state at least. Leave that state out of one of them."

@@ -10,26 +10,21 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     Tag,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
+from handrail.rulebook.alternatives import GRID, LIST, MAPPING, NUMBER, STRICT, TEXT, tag_by_type
+from handrail.rulebook.region_format import RegionOrUnion
 from handrail.settings import RunSettings
 
 REQUIRE = "require"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
-# Tags of the alternatives: no name in a file can be mistaken for them in pydantic's paths.
-GRID = "<grid>"
-_TEXT, _NUMBER, _LIST, _MAPPING = "<text>", "<number>", "<list>", "<mapping>"
-
-_STRICT = ConfigDict(
-    extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-)
 
 
 def _check_name(name: str) -> str:
@@ -51,14 +46,6 @@ def _check_scalar(value: Any) -> Any:
     return value
 
 
-def _tag_by_type(**tags: type | tuple[type, ...]) -> Any:
-    def tag_of(value: Any) -> str | None:
-        fitting = (f"<{tag}>" for tag, kind in tags.items() if isinstance(value, kind))
-        return next(fitting, None)
-
-    return tag_of
-
-
 Name: TypeAlias = Annotated[
     str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": f"^{_NAME.pattern}$"})
 ]
@@ -69,7 +56,7 @@ Scalar: TypeAlias = Annotated[bool | int | float | str, BeforeValidator(_check_s
 class Grid(BaseModel):
     """Evenly spaced values, both ends included."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     from_: Annotated[float, Field(alias="from")]
     """The first value."""
@@ -88,11 +75,11 @@ class Grid(BaseModel):
 
 
 Values: TypeAlias = Annotated[
-    Annotated[float, Tag(_NUMBER)]
-    | Annotated[list[float], Field(min_length=1), Tag(_LIST)]
+    Annotated[float, Tag(NUMBER)]
+    | Annotated[list[float], Field(min_length=1), Tag(LIST)]
     | Annotated[Grid, Tag(GRID)],
     Discriminator(
-        _tag_by_type(grid=(dict, Grid), list=list, number=(int, float)),
+        tag_by_type(grid=(dict, Grid), list=list, number=(int, float)),
         custom_error_type="values",
         custom_error_message="expected a number, a list of numbers or a grid such as "
         "{from: -2, to: 2, count: 9}",
@@ -105,19 +92,22 @@ Where: TypeAlias = Annotated[dict[str, Values], Field(min_length=1)]
 class ConstraintEntry(BaseModel):
     """What the policy must do, and where."""
 
-    model_config = ConfigDict(
-        **_STRICT,
-        json_schema_extra={"anyOf": [{"required": ["where"]}, {"required": ["table"]}]},
-    )
+    model_config = STRICT | {
+        "json_schema_extra": {
+            "oneOf": [
+                {"anyOf": [{"required": ["where"]}, {"required": ["table"]}]},
+                {"required": ["region"]},
+            ]
+        }
+    }
 
     name: Annotated[str, Field(min_length=1, pattern=r"\S")]
     """What tables and messages call it; every constraint has a name of its own."""
     where: (
         Annotated[
-            Annotated[Where, Tag(_MAPPING)]
-            | Annotated[list[Where], Field(min_length=1), Tag(_LIST)],
+            Annotated[Where, Tag(MAPPING)] | Annotated[list[Where], Field(min_length=1), Tag(LIST)],
             Discriminator(
-                _tag_by_type(mapping=dict, list=list),
+                tag_by_type(mapping=dict, list=list),
                 custom_error_type="where",
                 custom_error_message="expected a mapping such as {x: 0, phi: [0.2, 0.25]}, or a "
                 "list of such mappings",
@@ -130,11 +120,14 @@ class ConstraintEntry(BaseModel):
     table: str | None = None
     """A block of text (|): observations name the columns, every further line is a state. The last
     column may be called require."""
+    region: RegionOrUnion | None = None
+    """Instead of where and table, infinitely many states: a number or a range for each observation,
+    and at most one shape. A list of such mappings is their union."""
     require: (
         Annotated[
-            Annotated[str, Tag(_TEXT)] | Annotated[list[str], Field(min_length=1), Tag(_LIST)],
+            Annotated[str, Tag(TEXT)] | Annotated[list[str], Field(min_length=1), Tag(LIST)],
             Discriminator(
-                _tag_by_type(text=str, list=list),
+                tag_by_type(text=str, list=list),
                 custom_error_type="require",
                 custom_error_message="expected a requirement such as right >= 0.95, or a list of "
                 "requirements",
@@ -146,11 +139,25 @@ class ConstraintEntry(BaseModel):
     priority: Annotated[float, Field(gt=0.0)] = 1.0
     """How much more than others it matters when constraints are soft."""
 
+    @field_validator("region")
+    @classmethod
+    def _is_the_only_place(cls, value: Any, info: ValidationInfo) -> Any:
+        others = [key for key in ("where", "table") if info.data.get(key) is not None]
+        if others and value is not None:
+            raise PydanticCustomError(
+                "place",
+                "a constraint has either `region`, or `where` and `table`, but this one has "
+                f"`region` and `{'` and `'.join(others)}`. Remove one, or write two constraints.",
+            )
+        return value
+
     @model_validator(mode="after")
     def _has_a_place(self) -> ConstraintEntry:
-        if self.where is None and self.table is None:
+        if self.where is None and self.table is None and self.region is None:
             raise PydanticCustomError(
-                "place", "a constraint needs `where` or `table` (or both): the states it is about."
+                "place",
+                "a constraint needs `where` or `table` (or both), or a `region`: the states it is "
+                "about.",
             )
         return self
 
@@ -159,7 +166,7 @@ class ConstraintEntry(BaseModel):
 class EnvironmentEntry(BaseModel):
     """A Gymnasium environment and how to make it."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     id: Annotated[str, Field(min_length=1)]
     """The name it is registered under, such as CartPole-v1."""
@@ -185,7 +192,7 @@ class EnvironmentEntry(BaseModel):
 class PictureEntry(BaseModel):
     """The plane of observations that pictures of the policy show."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     across: str
     """The observation on the horizontal axis."""
@@ -217,7 +224,7 @@ def _in_full(value: Any) -> Any:
 class File(BaseModel):
     """A Handrail constraint file: an environment, its names, and what the policy must obey."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     description: str | None = None
     """One line for people."""

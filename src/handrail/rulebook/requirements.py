@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, final
 
-from handrail.constraints import AtLeast, AtMost, Between, Constraint, Equal
+from handrail.constraints import AtLeast, AtMost, Between, Equal, PlacedConstraint
 from handrail.errors import InvalidConstraint
-from handrail.regions import Points
+from handrail.regions import Place, Points
 from handrail.rulebook.names import unknown
 
 _TOKEN = re.compile(
@@ -78,7 +78,9 @@ def parse_requirement(text: str, actions: Sequence[str]) -> Requirement:
     return requirement
 
 
-def constrain(requirement: Requirement, where: Points, name: str, priority: float) -> Constraint:
+def constrain(
+    requirement: Requirement, where: Place, name: str, priority: float
+) -> PlacedConstraint:
     """The requirement at these states, as one of the library's constraints."""
     weights, lower, upper = requirement.weights, requirement.lower, requirement.upper
     alone = next(iter(weights)) if list(weights.values()) == [1.0] else None

@@ -22,6 +22,8 @@ from handrail.rulebook.source import Path, Source, in_words, read
 from handrail.settings import RunSettings
 
 _SCALE: Path = ("settings", "network", "scale")
+_NESTED = ("network", "selection")
+_DEFAULT_STRATEGY = RunSettings().selection.strategy
 
 
 @final
@@ -117,15 +119,16 @@ def with_settings(rulebook: Rulebook, **overrides: Any) -> Rulebook:
 
     Args:
         rulebook: stays as it is.
-        overrides: by the names of `RunSettings`; `network` may name some of its settings only.
+        overrides: by the names of `RunSettings`; `network` and `selection` may name some of their
+            settings only. Another strategy of selection starts from its own defaults.
     """
-    values = _merged(rulebook.settings.model_dump(exclude_unset=True), overrides)
+    values = _merged(_chosen(rulebook.settings), overrides)
     try:
         settings = RunSettings.model_validate(values)
     except ValidationError as error:
         lines = [
-            f"{rulebook.name}, {in_words(finding['loc'])}: {text}"
-            for finding, text in described(error, inside=("settings",))
+            f"{rulebook.name}, {in_words(finding.path)}: {finding.text}"
+            for finding in described(error, inside=("settings",))
         ]
         raise InvalidRulebook("\n".join(lines)) from None
     for name in settings.network.scale:
@@ -135,11 +138,33 @@ def with_settings(rulebook: Rulebook, **overrides: Any) -> Rulebook:
     return replace(rulebook, settings=settings)
 
 
+def _chosen(settings: RunSettings) -> dict[str, Any]:
+    """What was set, defaults left out; a strategy is named even where it was left out."""
+    values = settings.model_dump(exclude_unset=True)
+    if "selection" in values:
+        values["selection"]["strategy"] = settings.selection.strategy
+    return values
+
+
 def _merged(values: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    network = overrides.get("network")
-    if not isinstance(network, Mapping):
-        return {**values, **overrides}
-    return {**values, **overrides, "network": {**values.get("network", {}), **network}}
+    """Overrides count more; of nested settings, those that are not named stay as they are."""
+    merged = {**values, **overrides}
+    for key in _NESTED:
+        old, new = values.get(key, {}), _in_full(key, overrides.get(key))
+        if isinstance(new, Mapping) and _same_kind(old, new):
+            merged[key] = {**old, **new}
+    return merged
+
+
+def _in_full(key: str, value: Any) -> Any:
+    """`selection: maximum_return` is short for `selection: {strategy: maximum_return}`."""
+    return {"strategy": value} if key == "selection" and isinstance(value, str) else value
+
+
+def _same_kind(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether options carry over: those of one strategy mean nothing to another."""
+    before = old.get("strategy", _DEFAULT_STRATEGY)
+    return bool(new.get("strategy", before) == before)
 
 
 def _check_scale(source: Source, file: File) -> None:

@@ -1,0 +1,220 @@
+"""`region` as the library's shapes: every observation once, in the order of the file's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar, final
+
+from handrail.errors import InvalidConstraint
+from handrail.regions import Ball, Box, Curve, Polytope, Region, Union
+from handrail.regions.expressions import parse_expression
+from handrail.regions.linear_expressions import parse_linear
+from handrail.rulebook.findings import gather
+from handrail.rulebook.names import unknown
+from handrail.rulebook.region_format import BallEntry, CurveEntry, PolytopeEntry, RegionEntry
+from handrail.rulebook.region_words import in_file_words
+from handrail.rulebook.source import Path, Source, Spot
+
+T = TypeVar("T")
+# A number, or a range.
+_Extent = float | tuple[float, float]
+
+
+def read_region(
+    source: Source,
+    path: Path,
+    entry: RegionEntry | Sequence[RegionEntry],
+    observations: tuple[str, ...],
+) -> Region:
+    """The region at this path of the file."""
+    if isinstance(entry, RegionEntry):
+        return _Reader(source, path, entry, observations).region()
+    readers = [
+        _Reader(source, (*path, index), part, observations) for index, part in enumerate(entry)
+    ]
+    parts = gather(reader.region for reader in readers)
+    _refuse_repetition(source, path, parts)
+    return Union(parts)
+
+
+def _refuse_repetition(source: Source, path: Path, parts: Sequence[Region]) -> None:
+    described = [part.describe() for part in parts]
+    for index, part in enumerate(described):
+        first = described.index(part)
+        if first < index:
+            line = source.spot((*path, first)).line
+            raise source.spot((*path, index)).error(
+                f"this region repeats the one on line {line}. Remove one of them."
+            )
+
+
+@final
+@dataclass(frozen=True)
+class _Reader:
+    """One mapping of `region`.
+
+    Attributes:
+        source: for messages.
+        path: of the mapping.
+        entry: the mapping.
+        observations: all of the file's, in its order.
+    """
+
+    source: Source
+    path: Path
+    entry: RegionEntry
+    observations: tuple[str, ...]
+
+    def region(self) -> Region:
+        """The shape, or a box if there is none."""
+        entry = self.entry
+        if entry.polytope is not None:
+            self._check_names("polytope", entry.polytope.of)
+            return self._polytope(entry.polytope)
+        if entry.ball is not None:
+            self._check_names("ball", entry.ball.of)
+            return self._ball(entry.ball)
+        if entry.curve is not None:
+            self._check_formulas(entry.curve)
+            return self._curve(entry.curve)
+        self._check_coverage("", ())
+        return self._box()
+
+    def _spot(self, *keys: str | int) -> Spot:
+        return self.source.spot((*self.path, *keys))
+
+    def _check_names(self, shape: str, of: Sequence[str]) -> None:
+        for index, name in enumerate(of):
+            spot = self._spot(shape, "of", index)
+            self._check_known(spot, name)
+            if name in of[:index]:
+                raise spot.error(f"`of` names {name!r} twice. Remove one of them.")
+        self._check_coverage(shape, of)
+
+    def _check_formulas(self, curve: CurveEntry) -> None:
+        for name in curve.formulas:
+            self._check_known(self._spot("curve", name), name)
+        self._check_coverage("curve", list(curve.formulas))
+        for name, extent in self.entry.extents.items():
+            if isinstance(extent, list):
+                raise self._spot(name).error(
+                    f"beside a curve {name!r} cannot have a range: only t runs. Give it a number "
+                    "here, or an expression in the curve."
+                )
+
+    def _check_known(self, spot: Spot, name: str) -> None:
+        if name not in self.observations:
+            raise spot.without_key().error(unknown("observation", name, self.observations))
+
+    def _check_coverage(self, shape: str, inside: Sequence[str]) -> None:
+        """Every observation is named once: in the shape or beside it."""
+        for name in self.entry.extents:
+            self._check_known(self._spot(name), name)
+            if name in inside:
+                raise self._spot(name).error(
+                    f"{name!r} is also in the {shape}. Remove it here or there."
+                )
+        named = {*inside, *self.entry.extents}
+        missing = [name for name in self.observations if name not in named]
+        if missing:
+            raise self._spot().error(
+                f"nothing is said about {', '.join(missing)}. Give every observation a number, a "
+                "range such as [-2, 2], or a part in a shape."
+            )
+
+    def _others(self) -> dict[int, _Extent]:
+        """The observations beside the shape, by their index."""
+        extents = self.entry.extents
+        return {
+            index: _plain(extents[name])
+            for index, name in enumerate(self.observations)
+            if name in extents
+        }
+
+    def _indices(self, names: Sequence[str]) -> list[int]:
+        return [self.observations.index(name) for name in names]
+
+    def _box(self) -> Box:
+        ranges = [_ends(extent) for extent in self._others().values()]
+        if all(low == high for low, high in ranges):
+            raise self._spot().error(
+                "every observation is a number: this is a single state, not a region. Give one of "
+                "them a range such as [-2, 2], or use `where`."
+            )
+        return Box([low for low, _ in ranges], [high for _, high in ranges])
+
+    def _polytope(self, entry: PolytopeEntry) -> Polytope:
+        coordinates, others = self._indices(entry.of), self._others()
+        if entry.vertices is not None:
+            for index, vertex in enumerate(entry.vertices):
+                self._check_length(("polytope", "vertices", index), vertex, entry.of)
+            make = partial(Polytope, entry.vertices, coordinates, others)
+            return self._made(make, ("polytope", "vertices"), entry.of)
+        make = partial(Polytope.from_half_spaces, *self._half_spaces(entry), coordinates, others)
+        return self._made(make, ("polytope", "half_spaces"), entry.of)
+
+    def _half_spaces(self, entry: PolytopeEntry) -> tuple[list[list[float]], list[float]]:
+        """Normals and offsets: normals @ observations <= offsets."""
+        normals, offsets = [], []
+        for index, text in enumerate(entry.half_spaces or ()):
+            parse = partial(parse_linear, text, entry.of)
+            found = self._made(parse, ("polytope", "half_spaces", index), entry.of)
+            weights, relation, bound = found
+            sign = 1.0 if relation == "<=" else -1.0
+            normals.append((sign * weights).tolist())
+            offsets.append(sign * bound)
+        return normals, offsets
+
+    def _ball(self, entry: BallEntry) -> Ball:
+        self._check_length(("ball", "centre"), entry.centre, entry.of)
+        others = self._others()
+        # The library wants a centre in every coordinate: of a range, its middle.
+        middles = {index: _middle(extent) for index, extent in others.items()}
+        middles |= dict(zip(self._indices(entry.of), entry.centre, strict=True))
+        centre = [middles[index] for index in range(len(self.observations))]
+        ranges = {index: extent for index, extent in others.items() if isinstance(extent, tuple)}
+        make = partial(Ball, centre, entry.radius, self._indices(entry.of), ranges)
+        return self._made(make, ("ball",), self.observations)
+
+    def _curve(self, entry: CurveEntry) -> Curve:
+        for name, formula in entry.formulas.items():
+            if isinstance(formula, str):
+                self._made(partial(parse_expression, formula), ("curve", name), ())
+        fixed = {index: _middle(extent) for index, extent in self._others().items()}
+        formulas = [
+            entry.formulas[name] if name in entry.formulas else fixed[index]
+            for index, name in enumerate(self.observations)
+        ]
+        make = partial(Curve, formulas, entry.from_, entry.to)
+        return self._made(make, ("curve",), self.observations)
+
+    def _check_length(self, keys: Path, values: Sequence[float], of: Sequence[str]) -> None:
+        if len(values) != len(of):
+            raise self._spot(*keys).error(
+                f"expected {len(of)} numbers, one each for {', '.join(of)}, but got {len(values)}."
+            )
+
+    def _made(self, make: Callable[[], T], keys: Path, names: Sequence[str]) -> T:
+        """What `make` makes; what it refuses is an error at these keys."""
+        try:
+            return make()
+        except InvalidConstraint as error:
+            raise self._spot(*keys).error(in_file_words(str(error), names)) from None
+
+
+def _plain(extent: float | Sequence[float]) -> _Extent:
+    if isinstance(extent, Sequence):
+        low, high = extent
+        return low, high
+    return extent
+
+
+def _ends(extent: _Extent) -> tuple[float, float]:
+    return extent if isinstance(extent, tuple) else (extent, extent)
+
+
+def _middle(extent: _Extent) -> float:
+    low, high = _ends(extent)
+    return 0.5 * low + 0.5 * high
