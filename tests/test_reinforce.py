@@ -27,8 +27,8 @@ from handrail.errors import (
 from handrail.expansion import expand
 from handrail.records import Record, Seconds
 from handrail.reinforce import Reinforce
-from handrail.settings import LearnerSettings
 from handrail.rules import FixedRules
+from handrail.settings import LearnerSettings
 from handrail.updates import apply_update
 from tests import cartpole
 from tests.conftest import Golden, small_policy

@@ -11,7 +11,7 @@ import importlib.util
 import json
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ import handrail as hr
 from handrail.arrays import Array
 from handrail.constraints import AtLeast, AtMost, Between, Equal
 from handrail.errors import InvalidRulebook
+from handrail.regions import Ball, Box, Curve, Polytope, Region, Union
 from handrail.rows import concatenate
 from handrail.rulebook import (
     EnvironmentSpec,
@@ -40,6 +41,7 @@ from handrail.rulebook import (
 )
 from handrail.rulebook.__main__ import main as print_schema
 from handrail.rulebook.source import MAX_BYTES, read
+from handrail.selections import Everywhere, MaximumDeviation, MaximumReturn
 from handrail.settings import RunSettings
 from tests import cartpole
 
@@ -89,7 +91,7 @@ def test_a_bad_file_is_refused_with_its_line(file: Path) -> None:
 
 
 def test_the_corpus_is_large() -> None:
-    assert len(BAD) >= 150
+    assert len(BAD) >= 250
 
 
 def test_errors_come_in_the_order_of_the_file() -> None:
@@ -126,7 +128,7 @@ def test_an_unknown_name_lists_the_bundled_ones() -> None:
     with pytest.raises(InvalidRulebook) as caught:
         load("cart_pole")
     assert "'cart_pole' does not exist." in str(caught.value)
-    assert "cartpole, cartpole_500, cartpole_equality, " in str(caught.value)
+    assert "cartpole, cartpole_500, cartpole_disks, cartpole_equality, " in str(caught.value)
     assert "Did you mean 'cartpole'?" in str(caught.value)
 
 
@@ -152,7 +154,7 @@ def test_no_file_executes_anything(attack: str, key: str, tmp_path: Path) -> Non
     assert not trace.exists()
 
 
-BUNDLED_TEXTS = [load(name).text for name in ("cartpole", "lunar_lander")]
+BUNDLED_TEXTS = [load(name).text for name in ("cartpole", "lunar_lander", "cartpole_regions")]
 PIECES = st.sampled_from(
     [*"{[]}?|>~%\t\n'\x00", "*a", "&a ", "<<: ", ": ", "- "]
 ) | st.sampled_from(["---\n", "!!int ", "require", ".nan", "1e999", "9" * 400, '"\\UFFFFFFFF"'])
@@ -202,6 +204,46 @@ def test_any_requirement_is_refused_politely(require: str) -> None:
     parses_or_is_refused(
         f"{HEAD}constraints: [{{name: a, {where}, require: {json.dumps(require)}}}]"
     )
+
+
+def in_region(region: str, require: str = "right >= 0.95") -> str:
+    return f"{HEAD}constraints: [{{name: a, region: {region}, require: {json.dumps(require)}}}]"
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@given(st.text("tpi0123456789.e+-*/^() ,_sincox") | st.text())
+def test_any_expression_is_refused_politely(text: str) -> None:
+    curve = f"{{from: 0, to: 1, phi: {json.dumps(text)}, phi_dot: t}}"
+    parses_or_is_refused(in_region(f"{{x: 0, x_dot: 0, curve: {curve}}}"))
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@given(st.text("phi_dot0123456789.e+-*/ <>=") | st.text())
+def test_any_half_space_is_refused_politely(text: str) -> None:
+    sides = ["phi >= 0", "phi <= 1", "phi_dot >= 0", "phi_dot <= 1", text]
+    polytope = f"{{of: [phi, phi_dot], half_spaces: {json.dumps(sides)}}}"
+    parses_or_is_refused(in_region(f"{{x: 0, x_dot: 0, polytope: {polytope}}}"))
+
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@given(
+    st.lists(st.tuples(FINITE, FINITE), min_size=3, max_size=6)
+    | st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=3, max_size=6)
+)
+def test_any_vertices_are_refused_politely(vertices: list[tuple[float, float]]) -> None:
+    polytope = f"{{of: [phi, phi_dot], vertices: {json.dumps(vertices)}}}"
+    parses_or_is_refused(in_region(f"{{x: [-1, 1], x_dot: 0, polytope: {polytope}}}"))
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@given(st.lists(FINITE | st.floats(-1.0, 1.0), min_size=6, max_size=6))
+def test_any_ball_is_refused_politely(numbers: list[float]) -> None:
+    *centre, radius, low, high = numbers
+    ball = f"{{of: [phi, phi_dot, x], centre: {centre}, radius: {radius}}}"
+    parses_or_is_refused(in_region(f"{{x_dot: [{low}, {high}], ball: {ball}}}"))
 
 
 # Plain values
@@ -377,6 +419,109 @@ def test_many_observations_and_states() -> None:
     np.testing.assert_array_equal(rules.constraints[0].states, expected)
 
 
+# Regions
+
+
+RECTANGLE = [[-0.4, 0.4], [-0.3, 0.4], [-0.267, 0.133], [-0.4, 0.133]]
+CIRCLE = ["0.05*cos(t) - 0.2", "0.05*sin(t) - 0.2"]
+WHOLE: list[tuple[str, Region, str]] = [
+    (
+        "{phi_dot: [0, 0.05], x: [-2.5, 2.5], x_dot: 0, phi: [0.2, 0.25]}",
+        Box([-2.5, 0, 0.2, 0], [2.5, 0, 0.25, 0.05]),
+        "in a box (x from -2.5 to 2.5, x_dot 0, phi from 0.2 to 0.25, phi_dot from 0 to 0.05)",
+    ),
+    (
+        f"{{x: [-2.5, 2.5], x_dot: 0, polytope: {{of: [phi, phi_dot], vertices: {RECTANGLE}}}}}",
+        Polytope(RECTANGLE, [2, 3], {0: (-2.5, 2.5), 1: 0}),
+        "in a polytope of phi, phi_dot (phi from -0.4 to -0.267, phi_dot from 0.133 to 0.4, "
+        "x from -2.5 to 2.5, x_dot 0)",
+    ),
+    (
+        f"{{x: 1, phi: [0, 1], polytope: {{of: [phi_dot, x_dot], vertices: {RECTANGLE}}}}}",
+        Polytope(RECTANGLE, [3, 1], {0: 1, 2: (0, 1)}),
+        "in a polytope of phi_dot, x_dot (phi_dot from -0.4 to -0.267, x_dot from 0.133 to 0.4, "
+        "x 1, phi from 0 to 1)",
+    ),
+    (
+        "{x: 0, x_dot: 0, polytope: {of: [phi, phi_dot], half_spaces: [phi_dot <= -8*phi - 2, "
+        "phi >= -0.4, -0.4 <= phi_dot, 2*phi_dot - 0.8 <= 0]}}",
+        Polytope.from_half_spaces(
+            [[8, 1], [-1, 0], [0, -1], [0, 2]], [-2, 0.4, 0.4, 0.8], [2, 3], {0: 0, 1: 0}
+        ),
+        "in a polytope of phi, phi_dot (phi from -0.4 to -0.2, phi_dot from -0.4 to 0.4, x 0, "
+        "x_dot 0)",
+    ),
+    (
+        "{x_dot: 0, polytope: {of: [phi, x, phi_dot], vertices: [[0, 0, 0], [1, 0, 0], [0, 1, 0], "
+        "[0, 0, 1]]}}",
+        Polytope([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], [2, 0, 3], {1: 0}),
+        "in a polytope of phi, x, phi_dot (phi from 0 to 1, x from 0 to 1, phi_dot from 0 to 1, "
+        "x_dot 0)",
+    ),
+    (
+        "{x: [-3, 1], x_dot: 7, ball: {of: [phi, phi_dot], centre: [-0.2, 0.2], radius: 0.05}}",
+        Ball([-1, 7, -0.2, 0.2], 0.05, [2, 3], {0: (-3, 1)}),
+        "in a ball of phi, phi_dot (phi from -0.25 to -0.15, phi_dot from 0.15 to 0.25, "
+        "x from -3 to 1, x_dot 7)",
+    ),
+    (
+        "{ball: {of: [x, x_dot, phi, phi_dot], centre: [1, 2, 3, 4], radius: 1}}",
+        Ball([1, 2, 3, 4], 1.0),
+        "in a ball of x, x_dot, phi, phi_dot (x from 0 to 2, x_dot from 1 to 3, phi from 2 to 4, "
+        "phi_dot from 3 to 5)",
+    ),
+    (
+        "{x: 0, curve: {from: 0, to: 6.2832, phi: "
+        f'"{CIRCLE[0]}", phi_dot: "{CIRCLE[1]}", x_dot: 0.5}}}}',
+        Curve([0.0, 0.5, *CIRCLE], 0.0, 6.2832),
+        "on a curve of phi, phi_dot (phi from -0.25 to -0.15, phi_dot from -0.25 to -0.15, x 0, "
+        "x_dot 0.5)",
+    ),
+    (
+        "[{x: [0, 1], x_dot: 0, phi: 0, phi_dot: 0}, "
+        "{x: 0, x_dot: 0, ball: {of: [phi, phi_dot], centre: [0, 0], radius: 1}}]",
+        Union([Box([0, 0, 0, 0], [1, 0, 0, 0]), Ball([0, 0, 0, 0], 1.0, [2, 3])]),
+        "in 2 regions: a box (x from 0 to 1, x_dot 0, phi 0, phi_dot 0); a ball of phi, phi_dot "
+        "(phi from -1 to 1, phi_dot from -1 to 1, x 0, x_dot 0)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected", "words"), WHOLE)
+def test_regions(text: str, expected: Region, words: str) -> None:
+    rules = parse(in_region(text), "test.yaml")
+    (constraint,) = rules.constraints
+    assert isinstance(constraint, AtLeast)
+    assert constraint.region is not None
+    assert constraint.region.describe() == expected.describe()
+    assert rules.sentences == (f"a: right >= 0.95 everywhere {words}",)
+    assert constraint.rows(2).states.shape == (100, 4)
+    VALIDATOR.validate(rules.source.data)
+
+
+def test_a_region_with_several_requirements() -> None:
+    rules = book(
+        "constraints:\n"
+        "  - {name: a, region: &where {x: [0, 1], x_dot: 0, phi: 0, phi_dot: 0}, priority: 3, "
+        "require: [0.2 <= left <= 0.8, left <= right]}\n"
+        "  - {name: b, region: *where, require: left <= 0.7}\n"
+        "  - {name: c, where: {x: 0, x_dot: 0, phi: 0, phi_dot: 0}, require: left <= 0.7}\n"
+    )
+    assert [type(constraint) for constraint in rules.constraints] == [
+        Between,
+        AtMost,
+        AtMost,
+        AtMost,
+    ]
+    assert [constraint.name for constraint in rules.constraints] == [
+        "a: 0.2 <= left <= 0.8",
+        "a: left <= right",
+        "b",
+        "c",
+    ]
+    assert [constraint.priority for constraint in rules.constraints] == [3.0, 3.0, 1.0, 1.0]
+
+
 # The rulebook
 
 
@@ -431,6 +576,58 @@ def test_settings_from_the_command_line() -> None:
     for overrides, message in wrong:
         with pytest.raises(InvalidRulebook, match=re.escape(message)):
             with_settings(rules, **overrides)
+
+
+SELECTED: list[tuple[str, Any, hr.Everywhere | hr.MaximumReturn | hr.MaximumDeviation]] = [
+    ("", None, Everywhere()),
+    ("everywhere", None, Everywhere()),
+    ("{prove: true, margin: 0.1}", None, Everywhere(prove=True, margin=0.1)),
+    ("maximum_deviation", None, MaximumDeviation()),
+    ("{strategy: maximum_return, points: 9, states: 2}", None, MaximumReturn(points=9, states=2)),
+    ("", "maximum_return", MaximumReturn()),
+    ("", {"prove": True}, Everywhere(prove=True)),
+    ("{margin: 0.1}", {"prove": True}, Everywhere(prove=True, margin=0.1)),
+    ("{margin: 0.1}", "everywhere", Everywhere(margin=0.1)),
+    ("{margin: 0.1}", "maximum_return", MaximumReturn()),
+    ("{margin: 0.1}", MaximumReturn(points=3), MaximumReturn(points=3)),
+    ("{strategy: maximum_return, points: 9}", {"states": 2}, MaximumReturn(points=9, states=2)),
+    (
+        "{strategy: maximum_return, points: 9}",
+        {"strategy": "maximum_deviation", "states": 2},
+        MaximumDeviation(states=2),
+    ),
+    ("{strategy: maximum_return, points: 9}", Everywhere(sample=5), Everywhere(sample=5)),
+]
+
+
+@pytest.mark.parametrize(("written", "override", "expected"), SELECTED)
+def test_selections_are_merged(
+    written: str, override: Any, expected: hr.Everywhere | hr.MaximumReturn | hr.MaximumDeviation
+) -> None:
+    selection = f"selection: {written}" if written else ""
+    rules = parse(f"{HEAD}settings: {{seed: 3, {selection}}}\n{ONE}", "few.yaml")
+    VALIDATOR.validate(rules.source.data)
+    if override is not None:
+        rules = with_settings(rules, selection=override)
+    assert rules.settings.selection == expected
+    again = with_settings(rules, episodes=7)
+    assert again.settings.selection == expected
+    # As a saved run does it.
+    saved = json.loads(json.dumps(rules.settings.model_dump()))
+    assert with_settings(parse(rules.text, "few"), **saved).settings == rules.settings
+
+
+def test_wrong_selections_from_the_command_line() -> None:
+    rules = parse(f"{HEAD}settings: {{selection: maximum_return}}\n{ONE}", "few.yaml")
+    wrong: list[tuple[Any, str]] = [
+        (3, "few, settings.selection: expected everywhere, maximum_return or maximum_deviation"),
+        ("everwhere", "but got 'everwhere'. Did you mean 'everywhere'?"),
+        ({"prove": True}, "few, settings.selection.prove: unknown key 'prove' in selection 'max"),
+        ({"points": 0}, "few, settings.selection.points: expected greater than or equal to 1, but"),
+    ]
+    for override, message in wrong:
+        with pytest.raises(InvalidRulebook, match=re.escape(message)):
+            with_settings(rules, selection=override)
 
 
 FOUR = "observations: [x, x_dot, phi, phi_dot]\n"
@@ -547,6 +744,58 @@ def test_cartpole_is_the_papers(name: str, kind: type[hr.Constraint]) -> None:
     assert rules.sentences[0].endswith("(x from -2 to 2, x_dot 0, phi 0.25, phi_dot 0.05)")
 
 
+def test_cartpole_regions_are_the_papers() -> None:
+    rules = load("cartpole_regions")
+    # (phi, phi_dot): the paper's appendix C, second table.
+    upper = [
+        [(-0.4, 0.4), (-0.3, 0.4), (-0.267, 0.133), (-0.4, 0.133)],
+        [(-0.4, 0.133), (-0.267, 0.133), (-0.233, -0.133), (-0.4, -0.133)],
+        [(-0.4, -0.133), (-0.233, -0.133), (-0.2, -0.4), (-0.4, -0.4)],
+    ]
+    lower = [
+        [(0.4, -0.4), (0.2, -0.4), (0.167, -0.133), (0.4, -0.133)],
+        [(0.4, -0.133), (0.167, -0.133), (0.133, 0.133), (0.4, 0.133)],
+        [(0.4, 0.133), (0.133, 0.133), (0.1, 0.4), (0.4, 0.4)],
+    ]
+    others: dict[int, float | tuple[float, float]] = {0: (-2.5, 2.5), 1: 0.0}
+    expected: list[hr.Constraint] = [
+        AtLeast(0.95, cartpole.LEFT, Polytope(vertices, [2, 3], others)) for vertices in upper
+    ]
+    expected += [
+        AtMost(0.05, cartpole.LEFT, Polytope(vertices, [2, 3], others)) for vertices in lower
+    ]
+    assert told(rules.constraints) == told(expected)
+    assert rules.environment.max_episode_steps == 200
+    assert rules.settings.selection == Everywhere(prove=True)
+    assert rules.pass_mark == 195.0
+
+
+def test_cartpole_disks_are_the_papers() -> None:
+    rules = load("cartpole_disks")
+    disks = {centre: Ball([0, 0, *centre], 0.05, [2, 3]) for centre in CENTRES}
+    expected = [
+        AtLeast(0.95, cartpole.LEFT, disk)
+        if centre in ((-0.2, -0.2), (0.2, 0.2))
+        else AtMost(0.05, cartpole.LEFT, disk)
+        for centre, disk in disks.items()
+    ]
+    assert told(rules.constraints) == told(expected)
+    assert rules.settings.selection == Everywhere()
+    assert rules.settings.episodes == 10
+
+
+CENTRES = [(-0.2, -0.2), (-0.2, 0.2), (0.2, -0.2), (0.2, 0.2)]
+
+
+def told(constraints: Sequence[hr.Constraint]) -> list[Any]:
+    """What constraints on regions say, apart from their names."""
+    return [
+        (type(rule), rule.bound, rule.action, rule.region and rule.region.describe())
+        for rule in constraints
+        if isinstance(rule, AtLeast | AtMost)
+    ]
+
+
 # x, y, the printed velocity, phi, l, action: the paper's appendix C, third table, as printed.
 LANDER = [
     (0, 0, 0, 0, 1, 0),
@@ -585,6 +834,10 @@ def test_lunar_lander_is_the_papers(name: str) -> None:
 # Schema and docs
 
 
+BOX = {"x": [0, 1], "x_dot": 0, "phi": 0, "phi_dot": 0}
+BALL = {"of": ["x"], "centre": [0], "radius": 1}
+CURVE = {"from": 0, "to": 1, "phi": "t"}
+REGION = {"name": "a", "region": BOX, "require": "left >= 0.5"}
 VALIDATOR = jsonschema.Draft202012Validator(schema())
 
 
@@ -606,6 +859,17 @@ def test_bundled_files_fit_the_schema(name: str) -> None:
         {"constraints": [{"name": "a", "where": {"x": "zero"}}]},
         {"constraints": [{"name": "a", "where": {"x": {"from": 0, "to": 1}}}]},
         {"constraints": [{"name": "a", "where": {"x": 0}, "require": 3}]},
+        {"constraints": [REGION | {"where": {"x": 0}}]},
+        {"constraints": [REGION | {"table": "x"}]},
+        {"constraints": [REGION | {"region": [BOX]}]},
+        {"constraints": [REGION | {"region": BOX | {"x": [0, 1, 2]}}]},
+        {"constraints": [REGION | {"region": BOX | {"x": "t"}}]},
+        {"constraints": [REGION | {"region": BOX | {"ball": {"of": ["x"], "centre": [0]}}}]},
+        {"constraints": [REGION | {"region": BOX | {"ball": BALL, "curve": CURVE}}]},
+        {"constraints": [REGION | {"region": BOX | {"polytope": {"of": ["x", "phi"]}}}]},
+        {"constraints": [REGION | {"region": BOX | {"curve": CURVE | {"phi": [0]}}}]},
+        {"settings": {"selection": "maximum"}},
+        {"settings": {"selection": {"strategy": "maximum_return", "prove": True}}},
         {"settings": {"step_size": 0}},
         {"settings": {"network": {"activation": "rellu"}}},
         {"pass_mark": "high"},
@@ -637,13 +901,29 @@ def test_yaml_in_the_docs_is_correct() -> None:
         rules.make_environment().close()
     for block in blocks:
         assert read(block, "docs.yaml").data
+    regions = [
+        read(block, "docs.yaml").data["region"] for block in blocks if "\nregion:" in f"\n{block}"
+    ]
+    assert len(regions) >= 6
+    for region in regions:
+        parse(in_region(json.dumps(region)), "docs.yaml")
+    changes = [block for block in blocks if block.startswith("settings:")]
+    assert len(changes) >= 3
+    for block in changes:
+        parse(HEAD + block + ONE, "docs.yaml")
 
 
 def test_the_docs_list_every_setting_with_its_default() -> None:
     rows = dict(re.findall(r"^\| `([\w.]+)` \| `(.*?)` \|", PAGE.read_text(), re.MULTILINE))
     fields = {**RunSettings.model_fields}
     network = fields.pop("network").default
+    selection = fields.pop("selection").default
     defaults = {name: field.default for name, field in fields.items()}
+    defaults["selection"] = selection.strategy
+    for model in (Everywhere, MaximumReturn, MaximumDeviation):
+        options = {f"selection.{name}": value for name, value in model().model_dump().items()}
+        options.pop("selection.strategy")
+        defaults |= options
     defaults |= {f"network.{name}": value for name, value in network.model_dump().items()}
     assert {name: yaml.load(text, yaml.BaseLoader) for name, text in rows.items()} == {
         name: yaml.load(json.dumps(value), yaml.BaseLoader) for name, value in defaults.items()

@@ -20,7 +20,7 @@ from handrail.errors import InvalidArgument, InvalidConstraint, ShapeMismatch
 from handrail.layers import Layers
 from handrail.margins import Margin
 from handrail.policies import CategoricalPolicy
-from handrail.proofs import Budget, Leaves, Proof, Watch, prove
+from handrail.proofs import Budget, Leaves, Watch, prove
 from handrail.regions import Points, Region
 from handrail.relaxation import Relaxation
 from handrail.rows import Rows
@@ -249,7 +249,7 @@ def _prove(question: _Question, region: Region, budget: Budget, watch: Watch | N
     for margin in question.margins():
         many = max(cover.cells.n_vertices for cover in covers) > _MANY_VERTICES
         bounder, method = _bounder(question.layers, margin, many)
-        proof: Proof = prove(bounder, covers, rounding, confirm, budget, watch)
+        proof = prove(bounder, covers, rounding, confirm, budget, watch)
         cells += proof.cells
         leaves += proof.leaves
         if len(proof.violated):

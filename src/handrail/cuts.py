@@ -11,6 +11,7 @@ from handrail.regions.outlines import clip, rectangle
 
 # Of a region's size: further than rounding reaches, and far too little to see.
 _HAIR = 1e-9
+_GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 # Of the area of the rectangle around it: a polygon with less only touches the plane.
 _TOUCHING = 1e-12
 
@@ -83,7 +84,9 @@ def beside_faces(region: Region, at: Array) -> Array:
     of each other.
     """
     low, high = region.bounds
-    hair = _HAIR * (high - low)
+    # Not the same hair along all coordinates: that would stay on diagonal faces.
+    shares = 1.0 + (_GOLDEN * np.arange(len(low))) % 1.0
+    hair = _HAIR * shares * (high - low)
     inside = (low <= at) & (at <= high)
     result: Array = np.where(inside, np.where(at + hair <= high, at + hair, at - hair), at)
     return result

@@ -61,3 +61,7 @@ class InvalidRun(HandrailError):
 
 class StorageFailure(HandrailError):
     """The disk refused to be written to; what was saved before is untouched."""
+
+
+class InvalidCertificate(HandrailError):
+    """A certificate that was altered, is about something else, or cannot be confirmed."""

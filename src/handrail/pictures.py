@@ -12,7 +12,8 @@ from handrail.arrays import Array
 from handrail.curves import draw_losses, draw_scores, draw_violations
 from handrail.figures import Slice, middle_of, new_figure
 from handrail.policy_picture import constrained_points, constrained_regions, policy_figure
-from handrail.proof_picture import certify_regions, proof_figure
+from handrail.proof_picture import proof_figure
+from handrail.region_answers import certify_regions
 from handrail.reinforce import Reinforce
 from handrail.rulebook import Rulebook
 from handrail.runs import Run

@@ -13,24 +13,9 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import Normalize, to_rgba
 
 from handrail.arrays import Array
-from handrail.certification import Certificate, certify
-from handrail.constraints import Constraint
-from handrail.cuts import area, beside_faces, cut_cells
-from handrail.errors import InvalidConstraint, InvalidPolicy
-from handrail.expansion import expand
-from handrail.figures import (
-    Slice,
-    draw_legend,
-    draw_regions,
-    draw_states,
-    is_curve,
-    middle_of,
-    new_figure,
-)
-from handrail.margins import Margin
-from handrail.policies import CategoricalPolicy
-from handrail.regions import Region
-from handrail.regions.outlines import rectangle
+from handrail.cuts import area
+from handrail.figures import Slice, draw_legend, draw_regions, draw_states, middle_of, new_figure
+from handrail.region_answers import Answer
 from handrail.rulebook import Rulebook
 
 if TYPE_CHECKING:
@@ -46,105 +31,6 @@ _PANELS_IN_A_ROW = 3
 _MOST_SIDES = 2
 
 
-@final
-@dataclass(frozen=True)
-class Side:
-    """One bound on the probability of one action."""
-
-    action: int
-    n_actions: int
-    threshold: float
-    is_lower: bool
-
-    def in_words(self, actions: Sequence[str]) -> str:
-        """What its values say."""
-        return f"“{actions[self.action]}” at {'least' if self.is_lower else 'most'}"
-
-    def at(self, margin: float) -> str:
-        """The probability that a margin in log-odds certifies, rounded to the safe side."""
-        weights = np.eye(self.n_actions)[self.action]
-        make = Margin.at_least if self.is_lower else Margin.at_most
-        value = make(weights, self.threshold).worst_value(margin)
-        room = min(self.threshold, 1.0 - self.threshold)
-        decimals = max(3, 2 - int(np.floor(np.log10(room))))
-        scaled = value * 10.0**decimals
-        safe = np.floor(scaled + 1e-6) if self.is_lower else np.ceil(scaled - 1e-6)
-        return f"{safe / 10.0**decimals:.{decimals}f}"
-
-
-@final
-@dataclass(frozen=True)
-class Answer:
-    """What is known about a constraint on one region, or on one sub-region of a union.
-
-    Attributes:
-        region: where.
-        certificate: what a proof said.
-        sides: its bounds; none if it is about more than one action.
-    """
-
-    region: Region
-    certificate: Certificate
-    sides: tuple[Side, ...]
-
-    def cut(self, plane: Slice) -> tuple[list[Array], Array]:
-        """The proven cells that the plane meets: their outlines (m, 2), and their bounds (n,).
-
-        Those of a curve are projected: a plane meets it in single states at most.
-        """
-        if is_curve(self.region):
-            return self._projected(plane)
-        at = beside_faces(self.region, np.asarray(plane.at))
-        outlines: list[Array] = []
-        bounds = [np.zeros(0)]
-        for leaves in self.certificate.leaves:
-            met, found = cut_cells(leaves.cells, plane.horizontal, plane.vertical, at)
-            outlines += found
-            bounds.append(leaves.lowest[met])
-        return outlines, np.concatenate(bounds)
-
-    def _projected(self, plane: Slice) -> tuple[list[Array], Array]:
-        axes = [plane.horizontal, plane.vertical]
-        outlines = [
-            rectangle(low[0], high[0], low[1], high[1])
-            for leaves in self.certificate.leaves
-            for low, high in zip(leaves.cells.low[:, axes], leaves.cells.high[:, axes], strict=True)
-        ]
-        bounds = [np.zeros(0), *(leaves.lowest for leaves in self.certificate.leaves)]
-        return outlines, np.concatenate(bounds)
-
-    def meets(self, plane: Slice) -> bool:
-        """Whether there is something of it to be seen."""
-        return is_curve(self.region) or bool(plane.section(self.region))
-
-
-def certify_regions(
-    policy: CategoricalPolicy, constraints: Sequence[Constraint]
-) -> tuple[Answer, ...]:
-    """A certificate for every region of which one can be had."""
-    if not constraints:
-        return ()
-    answers = []
-    for one in expand(constraints, policy).regional:
-        part = one.constraint.moved_to(one.region, one.name)
-        try:
-            certificate = certify(policy, part)
-        except (InvalidPolicy, InvalidConstraint):
-            # A network, a curve or a relation of states that no proof can look into.
-            continue
-        weights = one.rows_at(one.region.cover(1)).weights[0]
-        answers.append(Answer(one.region, certificate, _sides(certificate, weights)))
-    return tuple(answers)
-
-
-def _sides(certificate: Certificate, weights: Array) -> tuple[Side, ...]:
-    action, n = int(weights.argmax()), len(weights)
-    if not (weights == np.eye(n)[action]).all():
-        return ()
-    bounds = [(certificate.lower, True), (certificate.upper, False)]
-    return tuple(Side(action, n, bound, lower) for bound, lower in bounds if np.isfinite(bound))
-
-
 def proof_figure(rulebook: Rulebook, answers: Sequence[Answer], plane: Slice) -> Figure:
     """The cells of all proofs that the plane meets; a panel per plane if one misses regions."""
     panels = _panels(answers, plane)
@@ -152,7 +38,7 @@ def proof_figure(rulebook: Rulebook, answers: Sequence[Answer], plane: Slice) ->
     rows = -(-len(panels) // columns)
     figure = new_figure(2.7 + 3.9 * columns, 0.9 + 3.7 * rows)
     every = figure.subplots(rows, columns, squeeze=False).ravel()
-    drawn = np.concatenate([panel.bounds for panel in panels])
+    drawn = np.concatenate([panel.cells[1] for panel in panels])
     shades = _shades(drawn)
     for panel, axes in zip(panels, every, strict=False):
         panel.draw(axes, shades)
@@ -179,32 +65,29 @@ class _Panel:
 
     @classmethod
     def of(cls, plane: Slice, answers: Sequence[Answer]) -> _Panel:
-        """Shows the whole of the regions."""
+        """Shows the whole of the regions, and little else: cells are small."""
         here = tuple(one for one in answers if one.meets(plane))
         if not here:
             return cls(plane, ())
         low = np.min([one.region.bounds[0] for one in here], axis=0)
         high = np.max([one.region.bounds[1] for one in here], axis=0)
 
-        def reaching(index: int, ends: tuple[float, float]) -> tuple[float, float]:
-            margin = 0.05 * float(high[index] - low[index])
-            return min(ends[0], float(low[index]) - margin), max(
-                ends[1], float(high[index]) + margin
-            )
+        def around(index: int, otherwise: tuple[float, float]) -> tuple[float, float]:
+            margin = 0.08 * float(high[index] - low[index])
+            if margin == 0.0:
+                return otherwise
+            return float(low[index]) - margin, float(high[index]) + margin
 
-        across = reaching(plane.horizontal, plane.horizontal_range)
-        up = reaching(plane.vertical, plane.vertical_range)
+        across = around(plane.horizontal, plane.horizontal_range)
+        up = around(plane.vertical, plane.vertical_range)
         return cls(replace(plane, horizontal_range=across, vertical_range=up), here)
 
     @cached_property
-    def outlines(self) -> list[Array]:
-        """Of the cells."""
-        return [outline for one in self.answers for outline in one.cut(self.plane)[0]]
-
-    @cached_property
-    def bounds(self) -> Array:
-        """(n,) of the cells, in the order of their outlines."""
-        return np.concatenate([np.zeros(0), *(one.cut(self.plane)[1] for one in self.answers)])
+    def cells(self) -> tuple[list[Array], Array]:
+        """The outlines of all cells, and their bounds (n,)."""
+        pairs = [one.cut(self.plane) for one in self.answers]
+        outlines = [outline for found, _ in pairs for outline in found]
+        return outlines, np.concatenate([np.zeros(0), *(bounds for _, bounds in pairs)])
 
     def draw(self, axes: Axes, shades: ScalarMappable) -> None:
         """What is not proven first, then cells, then outlines and counterexamples."""
@@ -229,13 +112,14 @@ class _Panel:
 
     def _draw_cells(self, axes: Axes, shades: ScalarMappable) -> None:
         """Lowest bounds on top: where cells overlap, the colour is true for all of them."""
-        order = np.argsort(-self.bounds, kind="stable")
-        outlines = [self.outlines[index] for index in order]
-        colours = shades.to_rgba(_shade(self.bounds[order]))
+        found, bounds = self.cells
+        order = np.argsort(-bounds, kind="stable")
+        outlines = [found[index] for index in order]
+        colours = shades.to_rgba(_shade(bounds[order]))
         flat = np.array([area(outline) == 0.0 for outline in outlines], dtype=bool)
         # A cell without an area in this plane would vanish: its edge has its colour then.
         edges = np.where(flat[:, None], colours, to_rgba("white"))
-        widths = np.where(flat, 3.0, 0.4)
+        widths = np.where(flat, 3.0, 0.3)
         axes.add_collection(
             PolyCollection(outlines, facecolors=colours, edgecolors=edges, linewidths=widths)
         )
@@ -286,10 +170,11 @@ def _label_bar(bar: Colorbar, rulebook: Rulebook, answers: Sequence[Answer]) -> 
 def _caption(answers: Sequence[Answer], panels: Sequence[_Panel]) -> str:
     """How much is proven, and how much of it is to be seen."""
     certified = sum(one.certificate.certified for one in answers)
-    cells = sum(len(leaves.lowest) for one in answers for leaves in one.certificate.leaves)
+    cells = sum(len(leaves.lowest) for one in answers for leaves in one.leaves)
     regions = "region" if len(answers) == 1 else "regions"
     text = f"{certified} of {len(answers)} {regions} certified; {cells:,} proven cells"
-    if len(panels) == 1:
-        text += f", {len(panels[0].bounds):,} of them in this plane"
+    seen = len(panels[0].cells[0])
+    if len(panels) == 1 and seen < cells:
+        text += f", {seen:,} of them in this plane"
     left = len(answers) - len({id(one) for panel in panels for one in panel.answers})
     return f"{text}; {left} regions not drawn" if left else text

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from handrail.arrays import Array
 from handrail.constraints import Constraint
+from handrail.enforcement import Enforcement
 from handrail.errors import InvalidArgument
 from handrail.evaluation import Evaluation
 from handrail.expansion import expand
@@ -68,7 +69,7 @@ class Reinforce:
     Attributes:
         policy: the one that learns.
         settings: everything above, checked.
-        first_enforcement: how the policy was made to obey before its first step, if it was.
+        first_enforcement: how the policy was made to obey before its first step, if it was here.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Reinforce:
             seed=seed,
         )
         self._set_up(env, policy, constraints, settings)
+        self._obey()
 
     @classmethod
     def with_settings(
@@ -121,6 +123,23 @@ class Reinforce:
         """The same from settings that were checked already, such as those of a constraint file."""
         self = cls.__new__(cls)
         self._set_up(env, policy, constraints, settings)
+        self._obey()
+        return self
+
+    @classmethod
+    def from_snapshot(
+        cls,
+        env: str | AnyEnvironment,
+        policy: CategoricalPolicy,
+        constraints: Sequence[Constraint],
+        settings: LearnerSettings,
+        tensors: dict[str, NDArray[Any]],
+        state: dict[str, Any],
+    ) -> Reinforce:
+        """A learner at a snapshot of one of the same settings: it obeyed then, and does now."""
+        self = cls.__new__(cls)
+        self._set_up(env, policy, constraints, settings)
+        self._learner.restore(tensors, state)
         return self
 
     def _set_up(
@@ -137,6 +156,9 @@ class Reinforce:
         self.policy = policy
         self.settings = settings
         self._learner = Learner(player, policy, expansion, settings)
+        self.first_enforcement: Enforcement | None = None
+
+    def _obey(self) -> None:
         with one_thread():
             self.first_enforcement = self._learner.obey()
 
@@ -282,14 +304,8 @@ class Reinforce:
         policy = unpack_policy(spaces, state["architecture"]) if policy is None else policy
         if constraints is None:
             constraints = unpack_constraints(tensors, state)
-        agent = cls.with_settings(env, policy, constraints, settings)
-        agent.restore(tensors, state)
-        return agent
+        return cls.from_snapshot(env, policy, constraints, settings, tensors, state)
 
     def snapshot(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Tensors and a JSON state that `restore` continues from."""
+        """Tensors and a JSON state that `from_snapshot` continues from."""
         return self._learner.snapshot()
-
-    def restore(self, tensors: dict[str, NDArray[Any]], state: dict[str, Any]) -> None:
-        """Go to a snapshot of a learner of the same settings, in place."""
-        self._learner.restore(tensors, state)

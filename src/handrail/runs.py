@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from time import monotonic
 from typing import Any, final
 
 import gymnasium as gym
+from numpy.typing import NDArray
 
 from handrail.errors import HandrailError, InvalidArgument, InvalidRun, StorageFailure
 from handrail.ledger import Ledger, beginning, read_records
@@ -26,7 +26,15 @@ from handrail.policies import CategoricalPolicy
 from handrail.records import Record, Seconds
 from handrail.reinforce import Reinforce
 from handrail.rulebook import Rulebook, parse, with_settings
-from handrail.storage import FORMAT, check_format, load_state, save_state, to_json, write_atomically
+from handrail.storage import (
+    FORMAT,
+    check_format,
+    load_state,
+    read_sealed,
+    save_state,
+    write_atomically,
+    write_sealed,
+)
 from handrail.version import VERSION
 
 CONFIGURATION, CONSTRAINTS = "configuration.json", "constraints.yaml"
@@ -73,8 +81,7 @@ class Run:
             "constraints": hashlib.sha256(self.rulebook.text.encode()).hexdigest(),
             "settings": self.rulebook.settings.model_dump(),
         }
-        sealed = {**configuration, "sha256": _seal(configuration)}
-        write_atomically(self.folder / CONFIGURATION, to_json(sealed).encode())
+        write_sealed(self.folder / CONFIGURATION, configuration)
 
     @classmethod
     def open(cls, folder: str | Path) -> Run:
@@ -173,20 +180,25 @@ class Run:
 
     def _restored(self) -> tuple[Reinforce, dict[str, Any]]:
         """The learner and the ledger's position at the newest checkpoint."""
-        agent = make_agent(self.rulebook)
         checkpoints = self.checkpoints()
         if not checkpoints:
-            return agent, beginning()
+            return make_agent(self.rulebook), beginning()
         try:
             tensors, state = load_state(checkpoints[-1])
             check_format(state, checkpoints[-1])
-            agent.restore(tensors, state)
+            return self._at(tensors, state), state["ledger"]
         except InvalidRun as error:
             remedy = "There is no older one: start the run again."
             if len(checkpoints) > 1:
                 remedy = f"Delete it to continue from {checkpoints[-2].name}."
             raise InvalidRun(f"{error} {remedy}") from error
-        return agent, state["ledger"]
+
+    def _at(self, tensors: dict[str, NDArray[Any]], state: dict[str, Any]) -> Reinforce:
+        """The learner at a checkpoint."""
+        book = self.rulebook
+        env = book.make_environment()
+        policy, learner = make_policy(book, env), book.settings.learner
+        return Reinforce.from_snapshot(env, policy, book.constraints, learner, tensors, state)
 
     def _save(self, agent: Reinforce, ledger: Ledger) -> None:
         tensors, state = agent.snapshot()
@@ -267,23 +279,8 @@ def _storing(folder: Path) -> Iterator[None]:
 
 
 def _read_configuration(folder: Path) -> dict[str, Any]:
-    path = folder / CONFIGURATION
-    try:
-        content = path.read_bytes()
-    except OSError:
+    if not is_run(folder):
         raise InvalidRun(
             f"{folder} is not a run: it has no {CONFIGURATION}. `handrail train` makes runs."
-        ) from None
-    try:
-        configuration: dict[str, Any] = json.loads(content)
-        seal = configuration.pop("sha256")
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise InvalidRun(f"{path} is damaged: {error}.") from error
-    sealed = {**configuration, "sha256": seal}
-    if seal != _seal(configuration) or to_json(sealed).encode() != content:
-        raise InvalidRun(f"{path} was altered after it was written: its SHA-256 does not match.")
-    return configuration
-
-
-def _seal(configuration: dict[str, Any]) -> str:
-    return hashlib.sha256(to_json(configuration).encode()).hexdigest()
+        )
+    return read_sealed(folder / CONFIGURATION)

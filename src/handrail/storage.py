@@ -73,12 +73,38 @@ def load_state(path: Path) -> tuple[dict[str, NDArray[Any]], State]:
         raise InvalidRun(
             f"{path} is not a file that Handrail wrote, or it is damaged ({error})."
         ) from error
-    if digest != _digest(tensors, state) or _pack(tensors, state) != content:
+    if digest != digest_of(tensors, state) or _pack(tensors, state) != content:
         raise InvalidRun(
             f"{path} was altered after it was written: its SHA-256 does not match. "
             "Use another checkpoint, or an unaltered copy."
         )
     return tensors, state
+
+
+def write_sealed(path: Path, values: State) -> None:
+    """Write plain values as JSON with their SHA-256, atomically."""
+    write_atomically(path, _sealed(values))
+
+
+def read_sealed(path: Path) -> State:
+    """What `write_sealed` wrote, or `InvalidRun` if a single byte differs."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidRun(f"{path} cannot be read: {error.strerror}.") from error
+    try:
+        values: State = json.loads(content)
+        del values["sha256"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidRun(f"{path} is damaged: {error}.") from error
+    if _sealed(values) != content:
+        raise InvalidRun(f"{path} was altered after it was written: its SHA-256 does not match.")
+    return values
+
+
+def _sealed(values: State) -> bytes:
+    sealed = {**values, "sha256": hashlib.sha256(to_json(values).encode()).hexdigest()}
+    return to_json(sealed).encode()
 
 
 def check_format(state: State, path: Path) -> None:
@@ -103,12 +129,13 @@ def under(prefix: str, tensors: Tensors) -> dict[str, NDArray[Any]]:
 
 def _pack(tensors: Tensors, state: State) -> bytes:
     arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-    sealed = {**state, "sha256": _digest(arrays, state)}
+    sealed = {**state, "sha256": digest_of(arrays, state)}
     content: bytes = save(arrays, metadata={_KEY: to_json(sealed)})
     return content
 
 
-def _digest(tensors: Tensors, state: State) -> str:
+def digest_of(tensors: Tensors, state: State) -> str:
+    """SHA-256 of everything: names, types, shapes and bytes of the tensors, and the state."""
     digest = hashlib.sha256(to_json(state).encode())
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])

@@ -9,6 +9,7 @@ whose sign is the same all over a cell are affine there and are folded away as c
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import final
 
 import numpy as np
@@ -19,9 +20,11 @@ from handrail.layers import Layers
 from handrail.margins import Margin, log_sum_exp
 from handrail.regions.covers import Cells
 
-_LEVELS = 3
 # Numbers in one block of hidden values: 4 MiB, which stay in the cache.
 _BLOCK = 2**19
+COMPILED = find_spec("numba") is not None
+# Compiled, a cell forgets decided units by itself; without, folding them early is worth more.
+_LEVELS = 8 if COMPILED else 4
 # Of the second tangent, at the vertex where the first is worst.
 _MIXTURES = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0])[:, None, None]
 
@@ -69,17 +72,16 @@ class VertexBound(Bounder):
 
     def narrowed(self, cell: Cells) -> VertexBound:
         """Fold the units whose sign does not change in the cell; tangents at its centre."""
-        slopes = self.inward[None]
-        highest = cell.highest(slopes)[0] + self.inward_bias
-        lowest = self.inward_bias - cell.highest(-slopes)[0]
-        always, undecided = lowest >= 0.0, (lowest < 0.0) & (highest > 0.0)
+        centre, radii = cell.centres[0], 0.5 * (cell.high - cell.low)[0]
+        hidden = self.inward @ (0.5 * (cell.low + cell.high)[0]) + self.inward_bias
+        reach = np.abs(self.inward) @ radii
+        always, undecided = hidden >= reach, np.abs(hidden) < reach
         slope = self.slope + self.outward[:, always] @ self.inward[always]
         intercept = self.intercept + self.outward[:, always] @ self.inward_bias[always]
         inward, inward_bias = self.inward[undecided], self.inward_bias[undecided]
         outward = np.ascontiguousarray(self.outward[:, undecided])
-        centre = cell.centres[0]
-        hidden = np.maximum(inward @ centre + inward_bias, 0.0)
-        logits = outward @ hidden + slope @ centre + intercept
+        logits = outward @ np.maximum(inward @ centre + inward_bias, 0.0)
+        logits += slope @ centre + intercept
         differences, constants = self.margin.differences(logits)
         return VertexBound(
             self.margin, inward, inward_bias, outward, slope, intercept, differences, constants
@@ -96,15 +98,39 @@ class VertexBound(Bounder):
         )
 
     def _bounds(self, cells: Cells) -> Bounds:
-        vertices, centres = cells.vertices(), cells.centres
+        vertices = cells.vertices()
+        at_vertices = log_sum_exp(self._highest_differences(cells, vertices))
+        worst = at_vertices.argmax(axis=1)
+        rows = np.arange(len(worst))
+        return Bounds(-at_vertices[rows, worst], vertices[rows, worst])
+
+    def _highest_differences(self, cells: Cells, vertices: Array) -> Array:
+        """Above every difference of logits, at the vertices of each cell: (n, V, n_negative)."""
+        if COMPILED:
+            return self._compiled_differences(cells, vertices)
+        centres = cells.centres
         each = [
             self._highest_difference(vertices, centres, difference, constant)
             for difference, constant in zip(self.differences, self.constants, strict=True)
         ]
-        at_vertices = each[0] if len(each) == 1 else log_sum_exp(np.stack(each, axis=-1))
-        worst = at_vertices.argmax(axis=1)
-        rows = np.arange(len(worst))
-        return Bounds(-at_vertices[rows, worst], vertices[rows, worst])
+        return np.stack(each, axis=-1)
+
+    def _compiled_differences(self, cells: Cells, vertices: Array) -> Array:
+        from handrail import compiled_bound  # noqa: PLC0415  # numba is optional, slow to import
+
+        found = compiled_bound.differences_above(
+            np.ascontiguousarray(self.inward.T),
+            self.inward_bias,
+            self.differences @ self.outward,
+            self.differences @ self.slope,
+            self.differences @ self.intercept + self.constants,
+            cells.centres,
+            0.5 * (cells.low + cells.high),
+            0.5 * (cells.high - cells.low),
+            vertices,
+            _MIXTURES.ravel(),
+        )
+        return found.transpose(0, 2, 1)
 
     def _highest_difference(
         self, vertices: Array, centres: Array, difference: Array, constant: float

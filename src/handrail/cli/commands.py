@@ -14,6 +14,7 @@ from rich.console import Console
 from handrail.cli.films import film, refuse_unrenderable, watch
 from handrail.cli.groups import free_folder, open_runs, refuse_mixing, seed_folder
 from handrail.cli.options import import_modules, plane_of, settings_of, states_outside
+from handrail.cli.proving import prove, verify
 from handrail.cli.tables import environments_table, summary_table
 from handrail.cli.workers import learn_all
 from handrail.diagnosis import diagnose
@@ -226,6 +227,10 @@ def show(
     target = folder / "pictures" if pictures is None else pictures
     for path in write_pictures(runs, target, agent, plane):
         out.print(str(path), highlight=False)
+
+
+app.command()(prove)
+app.command()(verify)
 
 
 @app.command()

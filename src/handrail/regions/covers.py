@@ -59,15 +59,16 @@ class Cells:
 
     def vertices(self) -> Array:
         """(n, n_vertices, n_coordinates)."""
-        blocks = []
-        for corner in range(self.simplex.shape[1]):
-            for ends in product((False, True), repeat=len(self.box_coordinates)):
-                block = self.low.copy()
-                chosen = self.box_coordinates[np.array(ends, dtype=bool)]
-                block[:, chosen] = self.high[:, chosen]
-                block[:, self.simplex_coordinates] = self.simplex[:, corner]
-                blocks.append(block)
-        return np.stack(blocks, axis=1)
+        corners, box = self.simplex.shape[1], self.box_coordinates
+        ends = np.array(list(product((False, True), repeat=len(box))))
+        result = np.repeat(self.low[:, None], self.n_vertices, axis=1)
+        if len(box):
+            choice = np.tile(ends, (corners, 1))
+            result[:, :, box] = np.where(choice, self.high[:, None, box], self.low[:, None, box])
+        if len(self.simplex_coordinates):
+            which = np.repeat(np.arange(corners), len(ends))
+            result[:, :, self.simplex_coordinates] = self.simplex[:, which]
+        return result
 
     def highest(self, slopes: Array) -> Array:
         """The largest values (n, m) of linear functions, slopes (n, m, n_coordinates), on each."""

@@ -28,6 +28,18 @@ SHAPES = {
 # Hulls of more dimensions, or of more vertices, take minutes.
 _MAX_DIMENSIONS = 6
 _MAX_VERTICES = 1000
+# Volumes are products of several numbers, and must neither overflow nor vanish.
+LARGEST, SMALLEST = 1e30, 1e-30
+
+
+def _check_size(value: float) -> float:
+    if abs(value) > LARGEST:
+        raise PydanticCustomError(
+            "size",
+            f"{value:g} is too large for a region: at most {LARGEST:g}, either way. Use other "
+            "units.",
+        )
+    return value
 
 
 def _check_range(ends: list[float]) -> list[float]:
@@ -66,10 +78,11 @@ def _check_union(parts: list[Any]) -> list[Any]:
     return parts
 
 
+Number: TypeAlias = Annotated[float, AfterValidator(_check_size)]
 Extent: TypeAlias = Annotated[
-    Annotated[float, Tag(NUMBER)]
+    Annotated[Number, Tag(NUMBER)]
     | Annotated[
-        list[float],
+        list[Number],
         AfterValidator(_check_range),
         Field(json_schema_extra={"minItems": 2, "maxItems": 2}),
         Tag(LIST),
@@ -81,7 +94,7 @@ Extent: TypeAlias = Annotated[
     ),
 ]
 Formula: TypeAlias = Annotated[
-    Annotated[float, Tag(NUMBER)] | Annotated[str, Tag(TEXT)],
+    Annotated[Number, Tag(NUMBER)] | Annotated[str, Tag(TEXT)],
     Discriminator(
         tag_by_type(text=str, number=(int, float)),
         custom_error_type="formula",
@@ -106,9 +119,9 @@ class PolytopeEntry(BaseModel):
         Field(json_schema_extra={"minItems": 2, "maxItems": _MAX_DIMENSIONS}),
     ]
     """The observations it is in."""
-    vertices: Annotated[list[list[float]], Field(min_length=3, max_length=_MAX_VERTICES)] | None = (
-        None
-    )
+    vertices: (
+        Annotated[list[list[Number]], Field(min_length=3, max_length=_MAX_VERTICES)] | None
+    ) = None
     """Its corners, a number for each observation of `of`; of two observations in order around the
     boundary."""
     half_spaces: Annotated[list[str], Field(min_length=1, max_length=_MAX_VERTICES)] | None = None
@@ -133,9 +146,9 @@ class BallEntry(BaseModel):
 
     of: Annotated[list[str], Field(min_length=1)]
     """The observations it is in."""
-    centre: list[float]
+    centre: list[Number]
     """A number for each observation of `of`."""
-    radius: Annotated[float, Field(gt=0.0)]
+    radius: Annotated[Number, Field(gt=0.0)]
     """Euclidean, in the observations of `of`."""
 
 
@@ -146,9 +159,9 @@ class CurveEntry(BaseModel):
     model_config = STRICT | {"extra": "allow"}
     __pydantic_extra__: dict[str, Formula]
 
-    from_: Annotated[float, Field(alias="from")]
+    from_: Annotated[Number, Field(alias="from")]
     """Where t begins."""
-    to: float
+    to: Number
     """Where t ends."""
 
     @property

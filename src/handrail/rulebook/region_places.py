@@ -7,13 +7,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, final
 
+import numpy as np
+
 from handrail.errors import InvalidConstraint
 from handrail.regions import Ball, Box, Curve, Polytope, Region, Union
 from handrail.regions.expressions import parse_expression
 from handrail.regions.linear_expressions import parse_linear
 from handrail.rulebook.findings import gather
 from handrail.rulebook.names import unknown
-from handrail.rulebook.region_format import BallEntry, CurveEntry, PolytopeEntry, RegionEntry
+from handrail.rulebook.region_format import (
+    LARGEST,
+    SMALLEST,
+    BallEntry,
+    CurveEntry,
+    PolytopeEntry,
+    RegionEntry,
+)
 from handrail.rulebook.region_words import in_file_words
 from handrail.rulebook.source import Path, Source, Spot
 
@@ -69,6 +78,17 @@ class _Reader:
 
     def region(self) -> Region:
         """The shape, or a box if there is none."""
+        region = self._shape()
+        low, high = region.bounds
+        for name, size in zip(self.observations, high - low, strict=True):
+            if 0.0 < size < SMALLEST:
+                raise self._spot().error(
+                    f"{name} varies by {size:g} only, and at least {SMALLEST:g} is needed to "
+                    "compute with. Use other units."
+                )
+        return region
+
+    def _shape(self) -> Region:
         entry = self.entry
         if entry.polytope is not None:
             self._check_names("polytope", entry.polytope.of)
@@ -162,10 +182,19 @@ class _Reader:
             parse = partial(parse_linear, text, entry.of)
             found = self._made(parse, ("polytope", "half_spaces", index), entry.of)
             weights, relation, bound = found
+            self._check_sizes(("polytope", "half_spaces", index), [*weights, bound])
             sign = 1.0 if relation == "<=" else -1.0
             normals.append((sign * weights).tolist())
             offsets.append(sign * bound)
         return normals, offsets
+
+    def _check_sizes(self, keys: Path, numbers: Sequence[float]) -> None:
+        sizes = [abs(number) for number in numbers if number != 0.0]
+        if min(sizes) < SMALLEST or max(sizes) > LARGEST:
+            raise self._spot(*keys).error(
+                f"its numbers run from {min(sizes):g} to {max(sizes):g} in size, and those between "
+                f"{SMALLEST:g} and {LARGEST:g} can be computed with. Use other units."
+            )
 
     def _ball(self, entry: BallEntry) -> Ball:
         self._check_length(("ball", "centre"), entry.centre, entry.of)
@@ -199,7 +228,8 @@ class _Reader:
     def _made(self, make: Callable[[], T], keys: Path, names: Sequence[str]) -> T:
         """What `make` makes; what it refuses is an error at these keys."""
         try:
-            return make()
+            with np.errstate(all="ignore"):  # sizes that vanish are refused when all is made
+                return make()
         except InvalidConstraint as error:
             raise self._spot(*keys).error(in_file_words(str(error), names)) from None
 
