@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from handrail.arrays import Array
+from handrail.arrays import Array, Indices
 from handrail.constraints import Constraint, PlacedConstraint
 from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
 from handrail.policies import CategoricalPolicy
@@ -66,7 +66,8 @@ class Expansion:
     def rows(self, per_region: int = 100) -> Rows:
         """All of it as rows: a region by this many states that stand for it."""
         covers = [one.rows_at(one.region.cover(per_region)) for one in self.regional]
-        return self.rows_with(covers)
+        rows = self.rows_with(covers)
+        return rows.take(_first_of_each(rows)) if covers else rows
 
 
 def expand(constraints: Sequence[Constraint], policy: CategoricalPolicy) -> Expansion:
@@ -156,13 +157,28 @@ def _refuse_different_shapes(constraints: Sequence[Constraint]) -> None:
 
 
 def _refuse_repeated_rows(rows: Rows) -> None:
-    seen: dict[bytes, str] = {}
-    for i, (label, samples) in enumerate(zip(rows.labels, rows.samples, strict=True)):
-        bounds = np.array([rows.lower[i], rows.upper[i]])
-        parts = (rows.states[samples], rows.weights[samples], bounds)
-        key = b"".join(part.tobytes() for part in parts)
-        if key in seen:
-            raise InvalidConstraint(
-                f"{label!r} says exactly what {seen[key]!r} says already. Remove one of them."
-            )
-        seen[key] = label
+    first = _first_of_each(rows)
+    if len(first) < len(rows):
+        again = int(np.setdiff1d(np.arange(len(rows)), first)[0])
+        keys = _keys(rows)
+        label, known = rows.labels[again], rows.labels[keys.index(keys[again])]
+        raise InvalidConstraint(
+            f"{label!r} says exactly what {known!r} says already. Remove one of them."
+        )
+
+
+def _first_of_each(rows: Rows) -> Indices:
+    """Rows without those that repeat an earlier one: neighbouring regions share corners."""
+    first: dict[bytes, int] = {}
+    for index, key in enumerate(_keys(rows)):
+        first.setdefault(key, index)
+    return np.array(list(first.values()), dtype=np.intp)
+
+
+def _keys(rows: Rows) -> list[bytes]:
+    """Equal for rows that say the same."""
+    bounds = np.stack([rows.lower, rows.upper], axis=1)
+    return [
+        b"".join(part.tobytes() for part in (rows.states[s], rows.weights[s], bounds[i]))
+        for i, s in enumerate(rows.samples)
+    ]

@@ -17,9 +17,12 @@ from handrail.expansion import expand
 from handrail.figures import Slice, is_curve
 from handrail.margins import Margin
 from handrail.policies import CategoricalPolicy
-from handrail.proofs import Leaves
+from handrail.proofs import Budget, Leaves
 from handrail.regions import Region
 from handrail.regions.outlines import rectangle
+
+# Nobody waits long for a picture, and more cells than this are not to be seen.
+_FOR_A_PICTURE = Budget(cells=20_000, seconds=10.0)
 
 
 @final
@@ -114,7 +117,7 @@ def certify_regions(
     for one in expand(constraints, policy).regional:
         part = one.constraint.moved_to(one.region, one.name)
         try:
-            certificate = certify(policy, part)
+            certificate = certify(policy, part, budget=_FOR_A_PICTURE)
         except (InvalidPolicy, InvalidConstraint):
             # A network, a curve or a relation of states that no proof can look into.
             continue

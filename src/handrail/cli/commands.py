@@ -13,12 +13,19 @@ from rich.console import Console
 
 from handrail.cli.films import film, refuse_unrenderable, watch
 from handrail.cli.groups import free_folder, open_runs, refuse_mixing, seed_folder
-from handrail.cli.options import import_modules, plane_of, settings_of, states_outside
+from handrail.cli.options import (
+    import_modules,
+    on_region,
+    plane_of,
+    settings_of,
+    states_outside,
+)
 from handrail.cli.proving import prove, verify
 from handrail.cli.tables import environments_table, summary_table
 from handrail.cli.workers import learn_all
 from handrail.diagnosis import diagnose
 from handrail.errors import HandrailError, InvalidArgument
+from handrail.fresh import measure_fresh
 from handrail.obedience import enforce
 from handrail.pictures import write_pictures
 from handrail.report import summarise_runs, write_report
@@ -161,22 +168,30 @@ def check(
         outside = states_outside(env, constraint.states)
         if outside:
             out.print(
-                f"[yellow]note:[/] {outside} of {len(constraint.states)} states of "
-                f"{constraint.name!r} lie outside the observation space.",
+                f"[yellow]note:[/] {outside} of {len(constraint.states)} states "
+                f"{'that stand for' if on_region(constraint) else 'of'} {constraint.name!r} lie "
+                "outside the observation space.",
                 highlight=False,
             )
     policy = make_policy(book, env)
     diagnosis = diagnose(policy, book.constraints)
-    out.print(f"On a fresh network (seed {book.settings.seed}): {diagnosis}", highlight=False)
+    regions = ", regions by 100 states each" if any(map(on_region, book.constraints)) else ""
+    out.print(
+        f"On a fresh network (seed {book.settings.seed}{regions}): {diagnosis}", highlight=False
+    )
     if not diagnosis.feasible:
         raise HandrailError("These constraints contradict each other. Relax one of each conflict.")
-    enforcement = enforce(policy, book.constraints, tolerance=book.settings.tolerance)
+    settings = book.settings
+    enforcement = enforce(
+        policy, book.constraints, settings.tolerance, selection=settings.selection
+    )
     if not enforcement.satisfied:
         raise HandrailError(enforcement.reason)
     out.print(
         f"[green]All constraints can hold together:[/] the network obeyed after "
         f"{enforcement.iterations} iterations, worst violation "
-        f"{enforcement.worst_violation:+.1e}.",
+        f"{enforcement.worst_violation:+.1e}"
+        + (", proven on every state of the regions." if enforcement.certificates else "."),
         highlight=False,
     )
 
@@ -187,6 +202,9 @@ def evaluate(
     episodes: Annotated[int, typer.Option(min=1, help="Per run.")] = 20,
     deterministic: Deterministic = False,
     rows: Annotated[int, typer.Option(min=1, help="Constraint rows to show, worst first.")] = 20,
+    fresh: Annotated[
+        int, typer.Option(min=0, help="Measure regions on so many fresh states in all, too.")
+    ] = 0,
     modules: Imports = None,
 ) -> None:
     """Play without learning: scores, and whether the constraints hold."""
@@ -200,6 +218,8 @@ def evaluate(
         out.print(f"seed {run.seed} ({learned}): {evaluation}", highlight=False)
         if evaluation.violations is not None:
             out.print(evaluation.violations.table(at_most=rows))
+        if fresh:
+            out.print(str(measure_fresh(agent.policy, run.rulebook.constraints, fresh, run.seed)))
 
 
 @app.command()

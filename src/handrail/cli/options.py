@@ -12,6 +12,7 @@ import numpy as np
 import yaml
 
 from handrail.arrays import Array
+from handrail.constraints import Constraint, PlacedConstraint
 from handrail.errors import InvalidArgument
 from handrail.figures import Slice
 from handrail.pictures import default_plane, plane_over
@@ -46,6 +47,11 @@ def settings_of(pairs: Sequence[str], **named: Any) -> dict[str, Any]:
         inside = settings
         for name in outer:
             inside = inside.setdefault(name, {})
+            if not isinstance(inside, dict):
+                raise InvalidArgument(
+                    f"--set {pair}: {name} was set to {inside!r} as a whole before. Name its parts "
+                    f"one by one, such as --set {name}.strategy={inside}."
+                )
         inside[last] = _value(pair, text)
     return settings
 
@@ -73,6 +79,11 @@ def states_outside(env: gym.Env[Any, Any], states: Array) -> int:
     low, high = space.low.reshape(-1), space.high.reshape(-1)
     inside = ((flat >= low - slack) & (flat <= high + slack)).all(axis=1)
     return int((~inside).sum())
+
+
+def on_region(constraint: Constraint) -> bool:
+    """Whether a constraint holds on infinitely many states."""
+    return isinstance(constraint, PlacedConstraint) and constraint.region is not None
 
 
 def plane_of(rulebook: Rulebook, over: str | None, at: Sequence[str]) -> Slice | None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.table import Table
 
+from handrail.cli.options import on_region
+from handrail.constraints import Constraint
 from handrail.report import GroupSummary
 from handrail.rulebook import bundled, load
 from handrail.statistics import Spread
@@ -50,12 +54,12 @@ def summary_table(summary: GroupSummary, pass_mark: float | None) -> Table:
 def environments_table() -> Table:
     """The bundled constraint files."""
     table = Table(title="Bundled constraint files", title_justify="left")
-    for column in ("name", "environment", "states", "pass mark", "what it holds"):
-        number = column.endswith(("states", "mark"))
+    for column in ("name", "environment", "where", "pass", "what it holds"):
+        number = column in ("where", "pass")
         table.add_column(
             column,
             justify="right" if number else "left",
-            no_wrap=column in ("name", "environment"),
+            no_wrap=column in ("name", "environment", "where", "pass"),
             overflow="fold",
         )
     for name in bundled():
@@ -63,11 +67,18 @@ def environments_table() -> Table:
         table.add_row(
             name,
             book.environment.id,
-            str(sum(len(constraint.states) for constraint in book.constraints)),
+            _places(book.constraints),
             "–" if book.pass_mark is None else f"{book.pass_mark:g}",
             book.description,
         )
     return table
+
+
+def _places(constraints: Sequence[Constraint]) -> str:
+    """'18 states', '6 regions', '3 states, 1 region'."""
+    n_states = sum(len(one.states) for one in constraints if not on_region(one))
+    counts = {"state": n_states, "region": sum(map(on_region, constraints))}
+    return ", ".join(f"{n} {word}{'s' * (n > 1)}" for word, n in counts.items() if n)
 
 
 def _mean(one: Spread) -> str:
