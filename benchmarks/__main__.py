@@ -17,8 +17,9 @@ from benchmarks.inference import measure_inference
 from benchmarks.kernel import measure_kernels
 from benchmarks.learning import measure_learning
 from benchmarks.machine import cores_got, settle_allocator, this_machine
-from benchmarks.pictures import growth_picture, kernel_picture
+from benchmarks.pictures import growth_picture, kernel_picture, proof_picture
 from benchmarks.plan import FULL, QUICK, Plan
+from benchmarks.regions import measure_regions
 from benchmarks.report import page
 from benchmarks.results import Results, as_json, targets
 from benchmarks.update import measure_updates
@@ -62,6 +63,7 @@ def _measure(plan: Plan, quick: bool, console: Console) -> Results:
     inference = part("one observation", measure_inference)
     enforcement = part("exact enforcement", measure_enforcement)
     learning = part("whole training runs", measure_learning)
+    regions = part("regions and proofs", measure_regions)
     return Results(
         machine=this_machine(cores),
         plan=plan,
@@ -73,6 +75,7 @@ def _measure(plan: Plan, quick: bool, console: Console) -> Results:
         inference=inference,
         enforcement=enforcement,
         learning=learning,
+        regions=regions,
     )
 
 
@@ -82,6 +85,7 @@ def _write(results: Results, out: Path) -> None:
     (out / "results.json").write_text(as_json(results), encoding="utf-8")
     growth_picture(results.growth).savefig(out / "growth.png", dpi=150)
     kernel_picture(results.kernel).savefig(out / "kernel.png", dpi=150)
+    proof_picture(results.regions.growth).savefig(out / "proofs.png", dpi=150)
 
 
 def _summary(results: Results) -> Table:

@@ -1,4 +1,4 @@
-"""Two pictures of a run: how the update grows, and how the kernel compares."""
+"""Pictures of a run: how the update grows, how the kernel compares, how a proof grows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.growth import Curve, GrowthResults
 from benchmarks.kernel import KernelTiming
+from benchmarks.proof_growth import VARYING, ProofGrowth, ProofPoint
 from handrail.figures import new_figure
 
 if TYPE_CHECKING:
@@ -55,6 +56,36 @@ def kernel_picture(results: list[KernelTiming]) -> Figure:
         axes.set_xlabel("states, $n$")
         _tick_at(axes, sizes)
     return figure
+
+
+def proof_picture(results: ProofGrowth) -> Figure:
+    """Time and cells of a proof against the varying coordinates and against the width."""
+    figure = new_figure(9.6, 4.0)
+    left, right = figure.subplots(1, 2, sharey=True)
+    _draw_proofs(left, results.with_dimensions)
+    left.set_xscale("linear")
+    left.set_xlabel("coordinates that vary")
+    left.set_ylabel("relative to the smallest")
+    left.set_title(f"width {results.width:,}: time × {results.factor:.1f} for each")
+    _draw_proofs(right, results.with_width)
+    right.set_xlabel("width of the network")
+    right.set_title(f"{VARYING} coordinates: exponent of the time {results.exponent:.2f}")
+    for axes, points in ((left, results.with_dimensions), (right, results.with_width)):
+        _tick_at(axes, [point.size for point in points])
+        axes.legend(frameon=False)
+    return figure
+
+
+def _draw_proofs(axes: Axes, curve: list[ProofPoint]) -> None:
+    """Medians, and the range of the time; where proofs did not finish there is nothing."""
+    points = [point for point in curve if point.is_finished]
+    sizes = [point.size for point in points]
+    seconds = np.array([point.seconds for point in points]) / points[0].seconds
+    low, high = np.array([point.range for point in points]).T / points[0].seconds
+    axes.loglog(sizes, seconds, **_OURS, label="time")
+    axes.vlines(sizes, low, high, color="black", linewidth=0.8)
+    cells = [point.cells / points[0].cells for point in points]
+    axes.loglog(sizes, cells, **_FIRST, label="cells")
 
 
 def _draw_growth(axes: Axes, curve: Curve) -> None:

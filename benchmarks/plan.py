@@ -8,6 +8,36 @@ from typing import final
 
 @final
 @dataclass(frozen=True)
+class RegionsPlan:
+    """Sizes and numbers of rounds of regions and proofs.
+
+    Attributes:
+        seeds: random networks of the plan's width that are made to obey.
+        deep_networks: (hidden layers, activation) of others.
+        deep_seeds: random networks of each of these.
+        samples: that a proof is compared with.
+        rounds: turns of proof and sampling.
+        dimensions: numbers of varying coordinates of a proof.
+        widths: of the network of a proof.
+        growth_seeds: random networks for each of these.
+        first_updates: of a learner, not counted.
+        updates: of a learner that holds regions, counted.
+    """
+
+    seeds: int
+    deep_networks: tuple[tuple[tuple[int, ...], str], ...]
+    deep_seeds: int
+    samples: int
+    rounds: int
+    dimensions: tuple[int, ...]
+    widths: tuple[int, ...]
+    growth_seeds: int
+    first_updates: int
+    updates: int
+
+
+@final
+@dataclass(frozen=True)
 class Plan:
     """Sizes and numbers of rounds.
 
@@ -25,6 +55,7 @@ class Plan:
         enforce_rounds: turns for each of them.
         learning_blocks: turns of learning and of bare environment steps.
         learning_episodes: in each of them.
+        regions: of regions and proofs.
     """
 
     width: int
@@ -40,6 +71,7 @@ class Plan:
     enforce_rounds: int
     learning_blocks: int
     learning_episodes: int
+    regions: RegionsPlan
 
 
 FULL = Plan(
@@ -56,6 +88,18 @@ FULL = Plan(
     enforce_rounds=5,
     learning_blocks=10,
     learning_episodes=10,
+    regions=RegionsPlan(
+        seeds=5,
+        deep_networks=(((64, 64), "relu"), ((256, 256), "relu"), ((64, 64), "tanh")),
+        deep_seeds=2,
+        samples=100_000,
+        rounds=5,
+        dimensions=(2, 3, 4, 5, 6),
+        widths=(250, 500, 1000, 2000, 5000, 10000, 20000),
+        growth_seeds=5,
+        first_updates=5,
+        updates=20,
+    ),
 )
 
 QUICK = Plan(
@@ -72,4 +116,16 @@ QUICK = Plan(
     enforce_rounds=2,
     learning_blocks=2,
     learning_episodes=2,
+    regions=RegionsPlan(
+        seeds=1,
+        deep_networks=(((32, 32), "relu"), ((32, 32), "tanh")),
+        deep_seeds=1,
+        samples=10_000,
+        rounds=2,
+        dimensions=(2, 3, 4),
+        widths=(250, 500, 1000),
+        growth_seeds=2,
+        first_updates=1,
+        updates=3,
+    ),
 )

@@ -13,6 +13,9 @@ from benchmarks.kernel import KernelTiming
 from benchmarks.learning import LearningCost
 from benchmarks.machine import Machine
 from benchmarks.plan import FULL, Plan
+from benchmarks.region_learning import MOST
+from benchmarks.region_proofs import CHEAPER_THAN_SAMPLING
+from benchmarks.regions import RegionResults
 from benchmarks.update import UpdateResults
 
 FASTER_THAN_EXPLICIT = 2000.0
@@ -34,6 +37,7 @@ class Results:
     inference: list[InferenceResults]
     enforcement: EnforcementResults
     learning: list[LearningCost]
+    regions: RegionResults
 
     @property
     def is_full(self) -> bool:
@@ -59,6 +63,8 @@ def targets(results: Results) -> list[Target]:
     slow_down = max(one.ratio for one in fair)
     slowest = min(min(one.jacrev_ratio, one.columns_ratio) for one in results.kernel)
     exponent = results.growth.with_batch.worse_exponent
+    regions = results.regions
+    proof, holding = regions.worst_ratio, max(one.ratio for one in regions.holding)
 
     def verdict(met: bool) -> str:
         return ("met" if met else "missed") if results.is_full else "not judged"
@@ -97,6 +103,18 @@ def targets(results: Results) -> list[Target]:
             )
             for one in results.learning
             if one.compiled
+        ),
+        Target(
+            "proof of the paper's regions, relative to evaluating samples of them",
+            f"< {CHEAPER_THAN_SAMPLING:g}",
+            f"{proof:.2f}" if regions.all_proven else f"{proof:.2f}, but not all are proven",
+            verdict(proof < CHEAPER_THAN_SAMPLING and regions.all_proven),
+        ),
+        Target(
+            "update that holds the paper's regions, relative to collecting its episode",
+            f"< {MOST:g}",
+            f"{holding:.1f}",
+            verdict(holding < MOST),
         ),
     ]
 

@@ -151,7 +151,7 @@ class _Question:
                 f"{constraint.name!r} relates several states; a proof is about one at a time. Use "
                 "AtLeast, AtMost or Between."
             )
-        return cls(policy, layers, constraint, row, tolerance)
+        return cls(policy.in_float64(states), layers, constraint, row, tolerance)
 
     def margins(self) -> list[Margin]:
         """One for each bound; a softmax sum that cannot break a bound needs none."""
@@ -166,9 +166,8 @@ class _Question:
 
     def violations(self, states: Array) -> Array:
         """(n,) measured by the real policy, in float64."""
-        policy = self.policy.in_float64(states)
         rows = self.constraint.rows_at(states, len(self.row.weights[0]))
-        return rows.violations(rows.values(policy.probabilities(states)))
+        return rows.violations(rows.values(self.policy.probabilities(states)))
 
     def unknown(self, reason: str, method: str = "", cells: int = 0) -> Certificate:
         return self._answer("unknown", reason=reason, method=method, cells=cells)
@@ -227,7 +226,7 @@ def _evaluate(question: _Question, where: Points) -> Certificate:
     for margin in question.margins():
         margins = Relaxation(question.layers, margin).margins(flat)
         broken = where.states[margins < -rounding]
-        if len(broken) and (question.violations(broken) > question.tolerance).any():
+        if len(broken):
             return question.counterexample(broken, method, cells=0)
         if not (margins >= rounding).all():
             return question.unknown("a value is too near to its bound for float64", method)

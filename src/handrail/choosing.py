@@ -64,7 +64,7 @@ class Candidates:
         self.samples = tuple(
             Sample(one, one.region.cover(selection.points)) for one in expansion.regional
         )
-        blocks = [sample.regional.rows_at(sample.states) for sample in self.samples]
+        blocks = [sample.rows for sample in self.samples]
         self.rows = concatenate(blocks)
         self._rows_per_state = [
             len(block) // len(sample.states)

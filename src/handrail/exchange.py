@@ -36,7 +36,7 @@ class Found:
         violated: for each region, states (n, n_coordinates) that are violated.
         worst_violation: the largest of any region; proven if there are certificates.
         certificates: of every region, if the search was a proof.
-        reason: why the search failed; empty if it did not.
+        reason: why nothing could be found out; empty if it could.
     """
 
     violated: Sequence[Array]
@@ -156,7 +156,7 @@ class Exchange:
             self.drop(policy)
             found = find(policy)
             worst = max(found.worst_violation, self._worst_at_points(policy, at_points))
-            if found.reason or found.nothing:
+            if found.nothing:
                 return _ended(
                     policy, start, history, rounds, worst, found.reason, found.certificates
                 )

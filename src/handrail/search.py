@@ -11,6 +11,7 @@ import numpy as np
 from handrail.arrays import Array, Indices
 from handrail.expansion import Regional
 from handrail.policies import CategoricalPolicy
+from handrail.rows import Rows
 
 # Chosen states of one region are at least this far apart, as a fraction of its size.
 _APART = 0.15
@@ -57,9 +58,14 @@ class Sample:
         low, high = self.regional.region.bounds
         return np.where(high > low, high - low, 1.0)
 
+    @cached_property
+    def rows(self) -> Rows:
+        """Of all its states: they are the same every time, and many."""
+        return self.regional.rows_at(self.states)
+
     def measure(self, policy: CategoricalPolicy) -> Scored:
         """The violation at every state of the sample."""
-        return Scored(self.states, violations_at(policy, self.regional, self.states))
+        return Scored(self.states, _violations(policy, self.rows, len(self.states)))
 
     def worst(self, scored: Scored, count: int) -> Scored:
         """The worst states, no two of them close together: at most `count`."""
@@ -122,7 +128,10 @@ class Sample:
 
 def violations_at(policy: CategoricalPolicy, regional: Regional, states: Array) -> Array:
     """(n,) at states (n, n_coordinates) of the region: of the worst row of each."""
-    rows = regional.rows_at(states)
+    return _violations(policy, regional.rows_at(states), len(states))
+
+
+def _violations(policy: CategoricalPolicy, rows: Rows, n_states: int) -> Array:
     violations = rows.violations(rows.values(policy.probabilities(rows.states)))
-    result: Array = violations.reshape(len(states), -1).max(axis=1)
+    result: Array = violations.reshape(n_states, -1).max(axis=1)
     return result

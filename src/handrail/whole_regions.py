@@ -52,7 +52,7 @@ class WholeRegions(Rules):
         rows = self._exchange.rows()
         if rows is not None:
             return rows
-        # A policy that obeyed from the beginning has none yet: its nearest to a bound.
+        # A policy that obeyed from the beginning has none yet: one state stands for each region.
         return self._expansion.rows(per_region=1)
 
     def hold(
@@ -68,12 +68,14 @@ class WholeRegions(Rules):
 
     def _find(self, policy: CategoricalPolicy) -> Found:
         """Where it was proven before, a proof is the cheapest search; else a sample comes first."""
-        if self._proven:
-            proof = self._prove(policy)
-            if proof.nothing:
-                return proof
-        found = self._search(policy)
-        return self._prove(policy) if found.nothing and self._selection.prove else found
+        if not self._proven:
+            found = self._search(policy)
+            return self._prove(policy) if found.nothing and self._selection.prove else found
+        proof = self._prove(policy)
+        if proof.nothing:
+            return proof
+        found = self._search(policy)  # a counterexample seldom comes alone
+        return proof if found.nothing else found
 
     def _search(self, policy: CategoricalPolicy) -> Found:
         """On the sample, and uphill from its worst states."""
@@ -116,8 +118,7 @@ class WholeRegions(Rules):
 
     @cached_property
     def _watched(self) -> Rows:
-        blocks = [sample.regional.rows_at(sample.states) for sample in self._samples]
-        return self._expansion.rows_with(blocks)
+        return self._expansion.rows_with([sample.rows for sample in self._samples])
 
     def memory(self) -> Memory:
         """The working states, and what was last measured."""
