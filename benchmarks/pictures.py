@@ -69,10 +69,12 @@ def proof_picture(results: ProofGrowth) -> Figure:
     left.set_title(f"width {results.width:,}: time × {results.factor:.1f} for each")
     _draw_proofs(right, results.with_width)
     right.set_xlabel("width of the network")
-    right.set_title(f"{VARYING} coordinates: exponent of the time {results.exponent:.2f}")
+    right.set_title(
+        f"{VARYING} coordinates: exponent of the largest {results.exponent_of_largest:.2f}"
+    )
     for axes, points in ((left, results.with_dimensions), (right, results.with_width)):
         _tick_at(axes, [point.size for point in points])
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, loc="upper left")
     return figure
 
 

@@ -64,7 +64,8 @@ class ProofGrowth:
         with_dimensions: by the number of varying coordinates.
         factor: of the time, for each coordinate more.
         with_width: by the width.
-        exponent: of the time.
+        exponent: of the time, over all widths.
+        exponent_of_largest: over the three largest, where constant costs show less.
     """
 
     width: int
@@ -72,6 +73,7 @@ class ProofGrowth:
     factor: float
     with_width: list[ProofPoint]
     exponent: float
+    exponent_of_largest: float
 
 
 def measure_proof_growth(plan: Plan) -> ProofGrowth:
@@ -93,7 +95,8 @@ def measure_proof_growth(plan: Plan) -> ProofGrowth:
         with_dimensions=with_dimensions,
         factor=_factor(with_dimensions),
         with_width=with_width,
-        exponent=power_law([p.size for p in with_width], [p.seconds for p in with_width])[0],
+        exponent=_exponent(with_width),
+        exponent_of_largest=_exponent(with_width[-3:]),
     )
 
 
@@ -120,6 +123,10 @@ def _point(size: int, certificates: Sequence[hr.Certificate]) -> ProofPoint:
         seconds=float(np.median(seconds)),
         range=(min(seconds), max(seconds)),
     )
+
+
+def _exponent(points: list[ProofPoint]) -> float:
+    return power_law([point.size for point in points], [point.seconds for point in points])[0]
 
 
 def _factor(points: list[ProofPoint]) -> float:

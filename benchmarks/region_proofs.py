@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec, module_from_spec
 from typing import final
 from unittest.mock import patch
 
@@ -18,13 +17,11 @@ from benchmarks.holds import taping_holds
 from benchmarks.plan import Plan
 from benchmarks.problem import wide_policy
 from benchmarks.timing import Task, Timings, take_turns
-from handrail import certification
 from handrail.arrays import Array
 from handrail.expansion import Expansion, expand
 from handrail.fused import FusedNetwork
 from handrail.rulebook import load
 from handrail.search import violations_at
-from handrail.vertex_bound import VertexBound
 
 # What a proof may cost, in units of evaluating the samples.
 CHEAPER_THAN_SAMPLING = 1.0
@@ -62,7 +59,7 @@ class ProofTiming:
     """A proof of all regions next to evaluating the samples; seconds are medians.
 
     Attributes:
-        compiled: whether both were (numba).
+        compiled: whether the samples were evaluated by numba; proofs never are.
         proven: how many regions.
         method: of the proof.
         cells: that were bounded.
@@ -93,7 +90,7 @@ class RegionProof:
         seed: of its weights.
         regions: how many there are.
         obedience: how it was made to obey.
-        timings: with numba where it applies, and without.
+        timings: with samples by numba where it applies, and by torch.
     """
 
     hidden: tuple[int, ...]
@@ -180,14 +177,14 @@ def _worst(policy: hr.CategoricalPolicy, expansion: Expansion, samples: Array) -
 def _in_turns(
     policy: hr.CategoricalPolicy, rules: Sequence[hr.Constraint], samples: Array, rounds: int
 ) -> list[ProofTiming]:
-    """Proof, sampling, proof, sampling, …: with numba if the network has compiled passes."""
+    """Proof, sampling, proof, sampling, …: samples by numba, too, where the network allows."""
     kinds = {False: _uncompiled(policy)}
     if policy.fused() is not None:
         kinds = {True: policy, **kinds}
     proofs: dict[bool, Callable[[], list[hr.Certificate]]] = {}
     tasks: dict[str, Task] = {}
     for compiled, one in kinds.items():
-        proofs[compiled] = partial(_certify, one, rules, VertexBound if compiled else _NUMPY_BOUND)
+        proofs[compiled] = partial(_certify, one, rules)
         tasks[f"proof {compiled}"] = proofs[compiled]
         tasks[f"sampling {compiled}"] = partial(one.probabilities, samples)
     timings = take_turns(tasks, rounds, warm_up=1)
@@ -208,33 +205,14 @@ def _timing(timings: Timings, compiled: bool, certificates: list[hr.Certificate]
     )
 
 
-def _certify(
-    policy: hr.CategoricalPolicy, rules: Sequence[hr.Constraint], bound: type[VertexBound]
-) -> list[hr.Certificate]:
-    with patch.object(certification, "VertexBound", bound):
-        return [hr.certify(policy, rule) for rule in rules]
+def _certify(policy: hr.CategoricalPolicy, rules: Sequence[hr.Constraint]) -> list[hr.Certificate]:
+    return [hr.certify(policy, rule) for rule in rules]
 
 
 def _uncompiled(policy: hr.CategoricalPolicy) -> hr.CategoricalPolicy:
     """The same weights, evaluated by torch."""
     with patch.object(FusedNetwork, "of", return_value=None):
         return hr.CategoricalPolicy(policy.module)
-
-
-def _uncompiled_bound() -> type[VertexBound]:
-    """The vertex bound as it is where numba is not installed: a second copy of its module."""
-    spec = find_spec("handrail.vertex_bound")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    with patch("importlib.util.find_spec", return_value=None):
-        spec.loader.exec_module(module)
-    assert not module.COMPILED
-    bound: type[VertexBound] = module.VertexBound
-    return bound
-
-
-_NUMPY_BOUND = _uncompiled_bound()
 
 
 def _seconds(task: Task) -> float:

@@ -29,9 +29,10 @@ thread.
 
 `handrail.enforce` from random networks, once each, with what it does by default: violated states \
 are sought on 3,000 samples of each region and uphill from the worst of them. That is no proof. \
-How many of the regions `handrail.certify` could prove afterwards is in the table, with the worst \
-counterexample and, next to it, the worst of {results.samples:,} uniform samples (negative: all of \
-them obey). Where not all were proven, `enforce` was asked again with `prove=True`.
+How many of the regions `handrail.certify` could prove afterwards is in the table, with the \
+violation at the counterexample it came upon, if any, and the largest one of {results.samples:,} \
+uniform samples (negative: all of them obey). Where not all were proven, `enforce` was asked again \
+with `prove=True`.
 
 {_obedience_table(results.proofs)}
 
@@ -39,9 +40,9 @@ them obey). Where not all were proven, `enforce` was asked again with `prove=Tru
 
 `handrail.certify` of all regions against `policy.probabilities` at {results.samples:,} uniform \
 samples of them, which proves nothing, in turns on the same policy (that of the table above, after \
-its last column). Without numba, both sides are without: the bound in NumPy, the samples through \
-torch. Deeper networks are proven by linear relaxation, in NumPy; the target does not speak of \
-them.
+its last column). The time of samples is proportional to their number, so the ratio also says how \
+many of them a proof costs. Proofs are NumPy; samples go through numba or, without it, through \
+torch. Deeper networks are proven by linear relaxation; the target does not speak of them.
 
 {_proof_table(results.proofs)}
 
@@ -94,7 +95,7 @@ def _proof_table(proofs: list[RegionProof]) -> str:
     header = [
         "network",
         "seed",
-        "numba",
+        "samples by",
         "method",
         "proven",
         "cells",
@@ -110,7 +111,7 @@ def _proof_table(proofs: list[RegionProof]) -> str:
         [
             _network(one),
             str(one.seed),
-            "yes" if timing.compiled else "no",
+            "numba" if timing.compiled else "torch",
             timing.method,
             f"{timing.proven} of {one.regions}",
             f"{timing.cells:,}",
@@ -139,7 +140,8 @@ With the coordinates that vary, width {growth.width:,}: each multiplies the time
 
 {_growth_table("varying", growth.with_dimensions)}
 
-With the width, {VARYING} coordinates: exponent of the time **{growth.exponent:.2f}**.
+With the width, {VARYING} coordinates: exponent of the time {growth.exponent:.2f} over all sizes, \
+**{growth.exponent_of_largest:.2f}** over the three largest.
 
 {_growth_table("width", growth.with_width)}
 

@@ -105,7 +105,7 @@ def targets(results: Results) -> list[Target]:
             if one.compiled
         ),
         Target(
-            "proof of the paper's regions, relative to evaluating samples of them",
+            f"proof of the paper's regions, relative to evaluating {regions.samples:,} samples",
             f"< {CHEAPER_THAN_SAMPLING:g}",
             f"{proof:.2f}" if regions.all_proven else f"{proof:.2f}, but not all are proven",
             verdict(proof < CHEAPER_THAN_SAMPLING and regions.all_proven),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from importlib.util import find_spec
 from itertools import pairwise, product
 from typing import Any
 
@@ -15,7 +13,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 import handrail as hr
-from handrail import vertex_bound
 from handrail.arrays import Array
 from handrail.certification import certify
 from handrail.layers import Layers
@@ -24,15 +21,6 @@ from handrail.regions.covers import Cells
 from handrail.relaxation import Relaxation
 from handrail.vertex_bound import VertexBound
 from tests.conftest import sharpen, small_policy, spaces
-
-
-@pytest.fixture(params=["compiled", "numpy"])
-def arithmetic(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to compute the vertex bound, where numba is installed."""
-    if request.param == "compiled" and not find_spec("numba"):
-        pytest.skip("numba is not installed")
-    monkeypatch.setattr("handrail.vertex_bound.COMPILED", request.param == "compiled")
-    return str(request.param)
 
 
 def network(*layers: tuple[Array, Array], activation: type[nn.Module] = nn.ReLU) -> Any:
@@ -124,10 +112,9 @@ def check_planted(policy: hr.CategoricalPolicy, region: hr.Region, at: Array) ->
     return answer.status
 
 
-@pytest.mark.usefixtures("arithmetic")
 @pytest.mark.parametrize(("kind", "width"), list(product(KINDS, WIDTHS)))
 def test_no_false_certificates_one_hidden_layer(kind: str, width: float) -> None:
-    """12 x 90 = 1,080 networks, each by both arithmetics."""
+    """12 x 90 = 1,080 networks."""
     rng = np.random.default_rng([KINDS.index(kind), WIDTHS.index(width)])
     found = 0
     for _ in range(90):
@@ -181,13 +168,6 @@ def states_in(cells: Cells, rng: np.random.Generator) -> Array:
     return np.concatenate([states, cells.vertices()], axis=1)
 
 
-@pytest.fixture(autouse=True)
-def _restore_arithmetic() -> Iterator[None]:
-    before = vertex_bound.COMPILED
-    yield
-    vertex_bound.COMPILED = before
-
-
 @settings(max_examples=10_000, deadline=None, derandomize=True, database=None)
 @given(
     seed=st.integers(0, 2**31),
@@ -217,12 +197,10 @@ def test_bounds_are_below_the_margin(
     if not len(margin.positive) or not len(margin.negative):
         return
     states = states_in(cells, rng)
-    bounders: list[tuple[bool, Any]] = [(False, Relaxation(layers, margin))]
+    bounders: list[Any] = [Relaxation(layers, margin)]
     if len(hidden) == 1 and activation is nn.ReLU:
-        vertex = VertexBound.of(layers, margin)
-        bounders += [(False, vertex), (find_spec("numba") is not None, vertex)]
-    for compiled, bounder in bounders:
-        vertex_bound.COMPILED = compiled
+        bounders.append(VertexBound.of(layers, margin))
+    for bounder in bounders:
         true = bounder.margins(states.reshape(-1, dimensions)).reshape(states.shape[:2])
         slack = layers.rounding(cells.low.min(axis=0), cells.high.max(axis=0))
         assert (bounder.bounds(cells).lowest <= true.min(axis=1) + slack).all()
@@ -262,7 +240,6 @@ def test_rounding_covers_what_float64_does() -> None:
 # --- usefulness --------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("arithmetic")
 @pytest.mark.parametrize(
     "kwargs",
     [
@@ -318,7 +295,6 @@ def test_a_linear_policy_is_worst_at_a_corner() -> None:
     assert certify(policy, hr.AtLeast(truth + 0.01, 0, region)).state == (0.0, 1.0)
 
 
-@pytest.mark.usefixtures("arithmetic")
 def test_every_shape() -> None:
     policy = small_policy(3, 2, seed=1, sharpness=4.0)
     rng = np.random.default_rng(1)

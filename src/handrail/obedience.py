@@ -32,8 +32,9 @@ def enforce(
 
     Args:
         policy: changed in place; left exactly as it was on failure.
-        constraints: all of them must hold; those on regions at every state.
-        tolerance: the largest violation allowed at points. Regions are held without any.
+        constraints: all of them must hold; those on regions at every state that a search finds,
+            or, with a proof, at every state there is.
+        tolerance: the largest violation allowed at points. States of regions have none.
         reference_states: (n, *observation_shape), where to measure how much else has changed.
         selection: how regions are held; by default `Everywhere()`.
         prove: end with a certificate for every region, as `Everywhere(prove=True)` does.

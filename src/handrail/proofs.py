@@ -13,12 +13,14 @@ from typing import final
 
 import numpy as np
 
-from handrail.arrays import Array, Mask
-from handrail.bounders import Bounder
+from handrail.arrays import Array, Indices, Mask
+from handrail.bounders import Bounder, Bounds
 from handrail.regions.covers import Cells, Cover
 
 # Cells bounded at a time: between two looks at the clock.
 _CELLS_AT_ONCE = 1024
+# Looked at for violated states at a time: a violation is where bounds are lowest.
+_SUSPECTED_CELLS = 16
 Watch = Callable[[int, int], None]
 
 
@@ -99,7 +101,9 @@ def prove(
         return Proof(lowest, found, reason, n_cells, tuple(leaves))
 
     # Blocks of cells, what is known inside of them, and how often they were halved since.
-    stack: list[tuple[Cover, Bounder, int]] = [(cover, bounder, bounder.levels) for cover in covers]
+    stack: list[tuple[Cover, Bounder, int]] = [
+        (cover, bounder.narrowed(_box_around(cover.cells)), 0) for cover in covers
+    ]
     while stack:
         cover, inside, level = stack.pop()
         if level == inside.levels:
@@ -120,16 +124,10 @@ def prove(
             n_proven += len(proven)
         left = np.flatnonzero(~done)
         if len(left):
-            cover = cover.take(left)
-            open_cells = cover.cells
-            suspects = np.concatenate(
-                [bounds.suspects[left], open_cells.centres, inside.dips(open_cells)]
-            )
-            suspects = suspects[inside.margins(suspects) < 0.0]
-            violated = suspects[confirm(suspects)] if len(suspects) else suspects
+            violated = _violated(cover.cells, bounds, inside, left, confirm)
             if len(violated):
                 return ended(violated=violated)
-            stack.append((cover.halves(inside.importance), inside, level + 1))
+            stack.append((cover.take(left).halves(inside.importance), inside, level + 1))
         if watch is not None:
             watch(n_proven, sum(len(block) for block, _, _ in stack))
         if stack and n_cells >= budget.cells:
@@ -137,6 +135,22 @@ def prove(
         if stack and perf_counter() - start >= budget.seconds:
             return ended(f"{budget.seconds:g} seconds were not enough ({n_cells:,} cells)")
     return ended()
+
+
+def _box_around(cells: Cells) -> Cells:
+    """A single cell that contains all of them."""
+    return Cells.boxes(cells.low.min(axis=0)[None], cells.high.max(axis=0)[None])
+
+
+def _violated(
+    cells: Cells, bounds: Bounds, bounder: Bounder, left: Indices, confirm: Callable[[Array], Mask]
+) -> Array:
+    """Violated states in the cells with the lowest bounds of those that are left."""
+    lowest = left[np.argsort(bounds.lowest[left], kind="stable")[:_SUSPECTED_CELLS]]
+    suspected = cells.take(lowest)
+    states = np.concatenate([bounds.suspects[lowest], suspected.centres, bounder.dips(suspected)])
+    states = states[bounder.margins(states) < 0.0]
+    return states[confirm(states)] if len(states) else states
 
 
 def _one_by_one(cover: Cover, bounder: Bounder) -> list[tuple[Cover, Bounder, int]]:

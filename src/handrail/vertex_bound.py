@@ -9,7 +9,6 @@ whose sign is the same all over a cell are affine there and are folded away as c
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import final
 
 import numpy as np
@@ -20,11 +19,9 @@ from handrail.layers import Layers
 from handrail.margins import Margin, log_sum_exp
 from handrail.regions.covers import Cells
 
+_LEVELS = 12
 # Numbers in one block of hidden values: 4 MiB, which stay in the cache.
 _BLOCK = 2**19
-COMPILED = find_spec("numba") is not None
-# Compiled, a cell forgets decided units by itself; without, folding them early is worth more.
-_LEVELS = 8 if COMPILED else 4
 # Of the second tangent, at the vertex where the first is worst.
 _MIXTURES = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0])[:, None, None]
 
@@ -106,31 +103,12 @@ class VertexBound(Bounder):
 
     def _highest_differences(self, cells: Cells, vertices: Array) -> Array:
         """Above every difference of logits, at the vertices of each cell: (n, V, n_negative)."""
-        if COMPILED:
-            return self._compiled_differences(cells, vertices)
         centres = cells.centres
         each = [
             self._highest_difference(vertices, centres, difference, constant)
             for difference, constant in zip(self.differences, self.constants, strict=True)
         ]
         return np.stack(each, axis=-1)
-
-    def _compiled_differences(self, cells: Cells, vertices: Array) -> Array:
-        from handrail import compiled_bound  # noqa: PLC0415  # numba is optional, slow to import
-
-        found = compiled_bound.differences_above(
-            np.ascontiguousarray(self.inward.T),
-            self.inward_bias,
-            self.differences @ self.outward,
-            self.differences @ self.slope,
-            self.differences @ self.intercept + self.constants,
-            cells.centres,
-            0.5 * (cells.low + cells.high),
-            0.5 * (cells.high - cells.low),
-            vertices,
-            _MIXTURES.ravel(),
-        )
-        return found.transpose(0, 2, 1)
 
     def _highest_difference(
         self, vertices: Array, centres: Array, difference: Array, constant: float

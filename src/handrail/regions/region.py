@@ -103,6 +103,13 @@ class Region(ABC):
 
         Its corners, where they are not too many, and low-discrepancy states.
         """
+        known: dict[int, Array] = self.__dict__.setdefault("_covers_known", {})
+        if count not in known:  # drawing them takes longer than most of what they are used for
+            known[count] = self._cover(count)
+            known[count].setflags(write=False)
+        return known[count]
+
+    def _cover(self, count: int) -> Array:
         corners = self.corners
         if len(corners) * _STATES_PER_CORNER > count:
             corners = corners[:0]
