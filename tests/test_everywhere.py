@@ -15,7 +15,10 @@ import handrail as hr
 from handrail.certification import certify
 from handrail.exchange import Exchange
 from handrail.expansion import expand
+from handrail.ledger import METRICS
 from handrail.reinforce import Reinforce
+from handrail.rulebook import parse
+from handrail.runs import Run
 from handrail.search import Sample, violations_at
 from tests import cartpole
 from tests.conftest import small_policy, spaces
@@ -252,3 +255,34 @@ def test_a_region_for_another_policy_is_refused() -> None:
     short = hr.AtLeast(0.5, 0, hr.Box([0.0, 0.0], [1.0, 1.0]), name="leaning")
     with pytest.raises(hr.ShapeMismatch, match="'leaning' does not fit the policy"):
         hr.enforce(hr.CategoricalPolicy.mlp(spaces(4, 2), hidden=[8]), [short])
+
+
+TEXT = """
+environment: {id: CartPole-v1, max_episode_steps: 50}
+observations: [x, x_dot, phi, phi_dot]
+actions: [left, right]
+constraints:
+  - name: lean right
+    region: {x: [-1, 1], x_dot: 0, phi: [0.15, 0.2], phi_dot: [0, 0.1]}
+    require: right >= 0.9
+  - name: lean left
+    region: {x: 0, x_dot: 0, ball: {of: [phi, phi_dot], centre: [-0.2, 0], radius: 0.05}}
+    require: left >= 0.9
+settings: {episodes: 6, step_size: 1e-2, network: {hidden: [100]}, selection: SELECTION}
+"""
+
+
+@pytest.mark.parametrize(
+    "selection", ["{prove: true, sample: 300}", "everywhere", "maximum_deviation", "maximum_return"]
+)
+def test_an_interrupted_run_continues_bit_for_bit(selection: str, tmp_path: Path) -> None:
+    book = parse(TEXT.replace("SELECTION", selection), "leaning")
+    whole = Run.create(tmp_path / "whole", book)
+    whole.learn()
+    run = Run.create(tmp_path / "interrupted", book)
+    for stop_at in (1, 3, 6):
+        Run.open(run.folder).learn(stop=lambda n=stop_at: len(run.records()) >= n)  # type: ignore[misc]
+    one, other = ((r.folder / METRICS).read_bytes() for r in (whole, run))
+    assert one == other
+    for a, b in zip(whole.agent().policy.parameters, run.agent().policy.parameters, strict=True):
+        assert torch.equal(a, b)
