@@ -22,6 +22,7 @@ from handrail.margins import Margin
 from handrail.policies import CategoricalPolicy
 from handrail.proofs import Budget, Leaves, Watch, prove
 from handrail.regions import Points, Region
+from handrail.regions.covers import Cover
 from handrail.relaxation import Relaxation
 from handrail.rows import Rows
 from handrail.vertex_bound import VertexBound
@@ -101,6 +102,21 @@ def certify(
         budget: when to give up; by default 200,000 cells or a minute for each bound.
         watch: called now and then with the numbers of proven and of open cells.
     """
+    return certify_from(policy, constraint, None, tolerance, budget, watch)
+
+
+def certify_from(
+    policy: CategoricalPolicy,
+    constraint: Constraint,
+    covers: Sequence[Cover] | None,
+    tolerance: float = 0.0,
+    budget: Budget | None = None,
+    watch: Watch | None = None,
+) -> Certificate:
+    """`certify`, starting from cells that are known to contain the region, if there are any.
+
+    Only for callers who can answer for the cells: those of an earlier proof of the same region.
+    """
     if not (np.isfinite(tolerance) and tolerance >= 0.0):
         raise InvalidArgument(f"The tolerance must be 0 or positive, but got {tolerance!r}.")
     if not isinstance(constraint, PlacedConstraint):
@@ -116,7 +132,8 @@ def certify(
     elif isinstance(constraint.where, Points):
         certificate = _evaluate(question, constraint.where)
     else:
-        certificate = _prove(question, constraint.where, budget or Budget(), watch)
+        covers = constraint.where.covers() if covers is None else covers
+        certificate = _prove(question, constraint.where, covers, budget or Budget(), watch)
     return replace(certificate, seconds=perf_counter() - start)
 
 
@@ -234,9 +251,14 @@ def _evaluate(question: _Question, where: Points) -> Certificate:
     return question.certified(worst, method, cells=0)
 
 
-def _prove(question: _Question, region: Region, budget: Budget, watch: Watch | None) -> Certificate:
+def _prove(
+    question: _Question,
+    region: Region,
+    covers: Sequence[Cover],
+    budget: Budget,
+    watch: Watch | None,
+) -> Certificate:
     rounding = question.layers.rounding(*region.bounds)
-    covers = region.covers()
     worst, cells, method = [], 0, ""
     leaves: list[Leaves] = []
 

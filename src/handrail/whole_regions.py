@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from handrail.arrays import Array
 from handrail.batches import PolicyGradient
-from handrail.certification import Certificate, certify
+from handrail.certification import Certificate
 from handrail.enforcement import Enforcement
 from handrail.exchange import Exchange, Found
 from handrail.expansion import Expansion
+from handrail.known_cells import KnownCells
 from handrail.policies import CategoricalPolicy
 from handrail.proofs import Budget
 from handrail.rows import Rows
@@ -37,8 +38,8 @@ class WholeRegions(Rules):
         self._samples = tuple(
             Sample(one, one.region.cover(selection.sample)) for one in expansion.regional
         )
-        self._parts = tuple(
-            one.constraint.moved_to(one.region, one.name) for one in expansion.regional
+        self._proofs = tuple(
+            KnownCells(one.constraint.moved_to(one.region, one.name)) for one in expansion.regional
         )
         self._exchange = Exchange(expansion, selection.margin)
         self._violation: float | None = None
@@ -89,7 +90,7 @@ class WholeRegions(Rules):
 
     def _prove(self, policy: CategoricalPolicy) -> Found:
         budget = Budget(self._selection.cells, self._selection.seconds)
-        certificates = tuple(certify(policy, part, budget=budget) for part in self._parts)
+        certificates = tuple(one.certify(policy, budget) for one in self._proofs)
         unknown = [one for one in certificates if one.status == "unknown"]
         reason = ""
         if unknown:
@@ -121,20 +122,31 @@ class WholeRegions(Rules):
         return self._expansion.rows_with([sample.rows for sample in self._samples])
 
     def memory(self) -> Memory:
-        """The working states, and what was last measured."""
+        """The working states, what was last measured, and the cells of the last proofs."""
         known = [] if self._violation is None else [self._violation]
         return {
             **pack_states("working", self._exchange.working),
             "violation": np.array(known, dtype=np.float64),
             "proven": np.array([self._proven]),
+            **{
+                f"cells.{number}.{key}": value
+                for number, one in enumerate(self._proofs)
+                for key, value in one.memory().items()
+            },
         }
 
     def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
-        """Both."""
+        """All of it."""
         self._exchange.working = unpack_states("working", memory)
         known = memory["violation"]
         self._violation = float(known[0]) if len(known) else None
         self._proven = bool(memory["proven"][0])
+        for number, one in enumerate(self._proofs):
+            prefix = f"cells.{number}."
+            own = {
+                key.removeprefix(prefix): memory[key] for key in memory if key.startswith(prefix)
+            }
+            one.recall(own)
 
     @property
     def stars(self) -> tuple[Array, ...]:
