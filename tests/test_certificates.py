@@ -87,6 +87,9 @@ def test_every_altered_byte_is_rejected(certificate: Any) -> None:
     path.write_bytes(content[:-10])
     with pytest.raises(hr.InvalidCertificate, match="is damaged"):
         verify_certificates(path, policy, rules())
+    path.write_text("[1, 2]")
+    with pytest.raises(hr.InvalidCertificate, match="is not a file that Handrail sealed"):
+        verify_certificates(path, policy, rules())
     with pytest.raises(hr.InvalidCertificate, match="cannot be read: No such file"):
         verify_certificates(path.with_name("other"), policy, rules())
 
@@ -177,7 +180,8 @@ def test_prove_and_verify_a_run(run: Run) -> None:
     assert proven.output.count("certified") >= 2
     verified = command("verify", str(run.folder / CERTIFICATE), str(run.folder))
     assert verified.exit_code == 0, verified.output
-    assert "certificate.json holds." in verified.output.replace("\n", "")
+    assert "certificate.json holds within 1e-06." in verified.output.replace("\n", "")
+    assert "Violations up to 1e-06 were allowed." in verified.output
 
 
 def test_a_certificate_of_an_earlier_policy(run: Run) -> None:

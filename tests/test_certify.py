@@ -345,6 +345,16 @@ def test_tolerance_is_allowed_and_bound() -> None:
     assert 0.0 < answer.worst_violation <= 0.01
 
 
+def test_layers_that_change_nothing_are_looked_through() -> None:
+    plain = small_policy(3, 2)
+    parts = list(plain.module.children())
+    nested = nn.Sequential(
+        nn.Sequential(parts[0], parts[1], nn.Dropout(0.5)), nn.Identity(), parts[2]
+    )
+    rule = hr.AtLeast(0.05, 0, hr.Box([-1.0] * 3, [1.0] * 3))
+    assert certify(hr.CategoricalPolicy(nested.eval()), rule).lowest == certify(plain, rule).lowest
+
+
 def test_a_float32_network_is_proven_in_float64() -> None:
     policy = hr.CategoricalPolicy.mlp(spaces(2, 2), hidden=[50], seed=0, dtype=torch.float32)
     region = hr.Box([-1.0, -1.0], [1.0, 1.0])
@@ -389,13 +399,22 @@ def refusals() -> list[tuple[Any, Any, type[Exception], str]]:
     box = hr.Box([-1.0] * 3, [1.0] * 3)
     rule = hr.AtLeast(0.5, 0, box)
     policy = small_policy()
-    own = hr.CategoricalPolicy(nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.Linear(8, 2)))
+    normalised = nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.Tanh(), nn.Linear(8, 2))
+    own = hr.CategoricalPolicy(normalised)
+    mixed = hr.CategoricalPolicy(
+        nn.Sequential(
+            nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 8), nn.Sigmoid(), nn.Linear(8, 2)
+        ).double()
+    )
+    twice = hr.CategoricalPolicy(nn.Sequential(nn.Linear(3, 8), nn.Linear(8, 2)).double())
     mirror = hr.Symmetric(box, [-1, -1, -1], {0: 1, 1: 0}, within=0.1)
     linear = hr.Linear([hr.Term([0.0, 0.0, 0.0], 0)], lower=0.1, name="sum")
     short = hr.AtLeast(0.5, 0, hr.Box([0.0, 0.0], [1.0, 1.0]), name="leaning")
     curve = hr.Curve(lambda t: np.stack([t, t, t], axis=1), 0.0, 1.0)
     return [
         (own, rule, hr.InvalidPolicy, "Nothing can be proven about a network with LayerNorm"),
+        (mixed, rule, hr.InvalidPolicy, "with different activations: sigmoid, tanh"),
+        (twice, rule, hr.InvalidPolicy, "with layers that do not alternate"),
         (policy, mirror, hr.InvalidConstraint, "'symmetric' relates several states"),
         (policy, linear, hr.InvalidConstraint, "'sum' relates several states"),
         (

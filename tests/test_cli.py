@@ -17,7 +17,7 @@ from PIL import Image
 
 from handrail.cli import commands
 from handrail.cli.options import plane_of, settings_of
-from handrail.errors import InvalidArgument
+from handrail.errors import InvalidArgument, InvalidRun
 from handrail.ledger import METRICS
 from handrail.pictures import default_plane, plane_over
 from handrail.report import write_report
@@ -376,3 +376,27 @@ def test_planes() -> None:
     ):
         with pytest.raises(InvalidArgument, match=message):
             plane_of(book, over, at)
+
+
+def test_a_killed_command_leaves_no_learner_behind(tmp_path: Path) -> None:
+    (tmp_path / "corridor.yaml").write_text(TEXT)
+    process = _process(
+        *("train", "corridor.yaml", "--episodes", "1000000", "--jobs", "1"),
+        *("--import", "tests.test_runs", "--out", "group"),
+        cwd=tmp_path,
+    )
+    metrics = tmp_path / "group" / "seed-4" / METRICS
+    deadline = time.monotonic() + 90.0
+    while not (metrics.exists() and metrics.stat().st_size):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.kill()
+    process.communicate()
+    run = Run.open(tmp_path / "group" / "seed-4")
+    while True:  # until the learner has noticed, and let go of the folder
+        try:
+            run.learn(stop=lambda: True)
+            break
+        except InvalidRun:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)

@@ -120,3 +120,10 @@ def test_large_sets_are_diagnosed_too() -> None:
     diagnosis = hr.diagnose(small_policy(), rules)
     assert diagnosis.n_rows == 601
     assert {"many [7]", "against"} == set(diagnosis.conflicts[0].labels)
+
+
+def test_states_that_stand_for_a_region_may_be_close() -> None:
+    tiny = hr.Box([0.0] * 3, [1e-9] * 3)
+    rules = [hr.AtLeast(0.6, 0, tiny, name="tiny"), hr.AtLeast(0.2, 1, hr.Points(ORIGIN), name="p")]
+    found = hr.diagnose(small_policy(), rules)
+    assert all("p" in pair[:2] for pair in found.nearly_coinciding)

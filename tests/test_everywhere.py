@@ -123,6 +123,7 @@ def test_regions_that_contradict_each_other_leave_the_policy_alone() -> None:
     result = hr.enforce(policy, rules)
     assert not result.satisfied
     assert result.reason.startswith("'left' and 'right' ask for probabilities that do not")
+    assert "for example at (-2.5, 0, -0.4, 0.4). Relax one of them." in result.reason
     for old, new in zip(before, policy.parameters, strict=True):
         assert torch.equal(old, new)
 

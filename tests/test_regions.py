@@ -642,7 +642,7 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: Polytope(ELL, (0, 1, 2)), "Polytope: coordinate 2 does not exist"),
     (lambda: Polytope(ELL, (0,), {1: 0}), "vertices have 2 coordinates, but 1 are named"),
     (lambda: Polytope(ELL, (0, 1), {1: 0}), "coordinate 1 is both a coordinate of the vertices"),
-    (lambda: Polytope(ELL, (0, 1), {3: 0}), "others: coordinate 3 does not exist"),
+    (lambda: Polytope(ELL, (0, 1), {3: 0}), "nothing is said about coordinates 2. Give a value"),
     (lambda: Polytope(ELL, (0, 1), {2: (1, 1)}), "others: coordinate 2 is empty"),
     (lambda: Polytope(ELL, (0, 1), {2: "x"}), "others: coordinate 2 must be a range"),  # type: ignore[dict-item]
     (lambda: Polytope(ELL, (0, 1), {2: math.nan}), "others: coordinate 2 must be a finite"),

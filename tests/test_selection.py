@@ -187,6 +187,20 @@ def test_safe_returns_select_states_of_regions() -> None:
     )
 
 
+def test_the_papers_update_diverges_on_large_regions_and_says_so() -> None:
+    agent = Reinforce(
+        gym.make("CartPole-v1", max_episode_steps=200),
+        None,
+        cartpole.regions(),
+        enforcement="one_step",
+        baseline="standardised",
+        selection=hr.MaximumDeviation(),
+        seed=2,
+    )
+    with pytest.raises(hr.InfeasibleConstraints, match="hold them with enforcement 'exact'"):
+        agent.learn(episodes=20, progress_bar=False)
+
+
 def test_refusals() -> None:
     env = gym.make("CartPole-v1")
     with pytest.raises(hr.InvalidArgument, match="'everywhere' holds regions exactly"):
@@ -196,6 +210,11 @@ def test_refusals() -> None:
     selection: Any = {"strategy": "maximum_return", "points": 3, "states": 9}
     with pytest.raises(hr.InvalidArgument, match="9 states cannot be chosen among 3 points"):
         Reinforce(env, None, cartpole.disks(), selection=selection)
+    rng = np.random.default_rng(0)
+    batch = hr.Batch(rng.normal(size=(3, 1)), rng.integers(2, size=3), rng.normal(size=3))
+    box = hr.AtLeast(0.5, 0, hr.Box([0.0], [1.0]))
+    with pytest.raises(hr.InvalidArgument, match="which Everywhere does not choose states for"):
+        hr.safe_returns(small_policy(1, 2), batch, [box], 1e-3, selection=hr.Everywhere())
     with pytest.raises(hr.InvalidConstraint, match="Equal: a network cannot keep a probability"):
         hr.Equal(0.5, 0, hr.Box([0.0], [1.0]))
     with pytest.raises(hr.InvalidConstraint, match="cannot be exactly symmetric"):

@@ -97,7 +97,7 @@ def verify_certificates(
         _check_question(path, claim, policy, constraint)
         tolerance = claim["tolerance"]
         again = (
-            certify(policy, constraint, tolerance)
+            certify(policy, constraint, tolerance=tolerance)
             if prove is None
             else prove(constraint, tolerance)
         )

@@ -89,6 +89,7 @@ class Certificate:
 def certify(
     policy: CategoricalPolicy,
     constraint: Constraint,
+    *,
     tolerance: float = 0.0,
     budget: Budget | None = None,
     watch: Watch | None = None,

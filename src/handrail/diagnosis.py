@@ -81,10 +81,12 @@ class Diagnosis:
 
 def diagnose(policy: CategoricalPolicy, constraints: Sequence[Constraint]) -> Diagnosis:
     """Analyse constraints at the policy's present weights, which are not changed."""
-    rows = expand(constraints, policy).rows()
+    expansion = expand(constraints, policy)
+    rows = expansion.rows()
+    n_points = 0 if expansion.fixed is None else len(expansion.fixed)
     probabilities = policy.probabilities(rows.states)
     model = Linearisation(policy, rows, probabilities)
-    neighbours = _nearly_coinciding(rows)
+    neighbours = _nearly_coinciding(rows, n_points)
     conflicts = _conflicts(model, rows, _asked(rows, probabilities), neighbours)
     multipliers, change = np.zeros(len(rows)), np.zeros(len(rows))
     if not conflicts:
@@ -166,14 +168,21 @@ def _dominated(rows: Rows) -> list[tuple[str, str]]:
     ]
 
 
-def _nearly_coinciding(rows: Rows) -> list[_Neighbours]:
-    """Pairs of different states that a smooth network can hardly tell apart."""
+def _nearly_coinciding(rows: Rows, n_points: int) -> list[_Neighbours]:
+    """Pairs of different states that a smooth network can hardly tell apart.
+
+    Not those that stand for regions (after the points) and ask for the same: these are meant to.
+    """
     states = rows.first_states.reshape(len(rows), -1)
     radius = _NEARLY_COINCIDE * float(np.abs(states).max())
     pairs = KDTree(states).query_pairs(radius, output_type="ndarray")
     distances = np.linalg.norm(states[pairs[:, 0]] - states[pairs[:, 1]], axis=1)
+    bounds = np.stack([rows.lower, rows.upper], axis=1)
+    same = (bounds[pairs[:, 0]] == bounds[pairs[:, 1]]).all(axis=1)
+    meant = same & (pairs >= n_points).all(axis=1) & (distances > 0.0)
+    told = (distances > 0.0) & ~meant
     return [
-        (i, j, float(d)) for (i, j), d in zip(pairs.tolist(), distances, strict=True) if d > 0.0
+        (i, j, float(d)) for (i, j), d in zip(pairs[told].tolist(), distances[told], strict=True)
     ]
 
 

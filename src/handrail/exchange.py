@@ -21,6 +21,7 @@ from handrail.gradients import restore, snapshot
 from handrail.overlaps import impossible_overlap
 from handrail.policies import CategoricalPolicy
 from handrail.rows import Rows
+from handrail.violations import state_in_words
 
 MAX_ROUNDS = 60
 # A working state leaves when it is further inside than this part of all there is.
@@ -150,8 +151,7 @@ class Exchange:
                 history += step.history
                 at_points = step.worst_violation
                 if not step.satisfied:
-                    conflict = impossible_overlap(self._expansion)
-                    reason = step.reason if conflict is None else f"{conflict}. Relax one of them."
+                    reason = contradiction(self._expansion) or step.reason
                     return _ended(policy, start, history, rounds, step.worst_violation, reason)
             self.drop(policy)
             found = find(policy)
@@ -162,9 +162,11 @@ class Exchange:
                 )
             if not self.add(found):
                 break
+        pairs = zip(self._expansion.regional, found.violated, strict=True)
+        where = [f"{one.name!r} at {state_in_words(s[0])}" for one, s in pairs if len(s)]
         reason = (
-            f"After {rounds + 1} rounds a region is still violated by {found.worst_violation:.2g}. "
-            "Use a wider network, or relax the constraints."
+            f"After {rounds + 1} rounds {' and '.join(where[:2])} is still violated, by up to "
+            f"{found.worst_violation:.2g}. Use a wider network, or relax the constraints."
         )
         return _ended(policy, start, history, rounds, found.worst_violation, reason)
 
@@ -176,6 +178,15 @@ class Exchange:
         if not any(map(len, self._working)):
             return known
         return float(fixed.violations(fixed.values(policy.probabilities(fixed.states))).max())
+
+
+def contradiction(expansion: Expansion) -> str:
+    """Where regions ask for what no probabilities can be, in words; empty if nowhere."""
+    found = impossible_overlap(expansion) if expansion.regional else None
+    if found is None:
+        return ""
+    conflict, state = found
+    return f"{conflict}, for example at {state_in_words(state)}. Relax one of them."
 
 
 def _ended(

@@ -43,17 +43,17 @@ class Layers:
         """The layers of a policy's network; `InvalidPolicy` if a proof cannot look into it."""
         if type(policy.module) is not nn.Sequential:
             raise InvalidPolicy(_refusal(type(policy.module).__name__))
-        layers = [layer for layer in policy.module if type(layer) is not nn.Flatten]
+        layers = _flat(policy.module)
+        for layer in layers:
+            if type(layer) is not nn.Linear and type(layer) not in ACTIVATIONS:
+                raise InvalidPolicy(_refusal(type(layer).__name__))
         linear, between = layers[::2], layers[1::2]
-        for layer in linear:
-            if type(layer) is not nn.Linear:
-                raise InvalidPolicy(_refusal(type(layer).__name__))
-        for layer in between:
-            if type(layer) not in ACTIVATIONS:
-                raise InvalidPolicy(_refusal(type(layer).__name__))
-        kinds = {ACTIVATIONS[type(layer)] for layer in between}
-        if len(kinds) > 1 or len(linear) != len(between) + 1:
-            raise InvalidPolicy(_refusal(" and ".join(type(layer).__name__ for layer in layers)))
+        kinds = {ACTIVATIONS.get(type(layer), "") for layer in between}
+        alternate = all(type(layer) is nn.Linear for layer in linear) and "" not in kinds
+        if not alternate or len(linear) != len(between) + 1:
+            raise InvalidPolicy(_refusal("layers that do not alternate"))
+        if len(kinds) > 1:
+            raise InvalidPolicy(_refusal("different activations: " + ", ".join(sorted(kinds))))
         weights, biases = [], []
         for layer in linear:
             assert isinstance(layer, nn.Linear)  # checked above
@@ -88,9 +88,26 @@ class Layers:
         return float(4.0 * terms * _UNIT_ROUNDOFF * (size.max() + 1.0))
 
 
+def _flat(module: nn.Sequential) -> list[nn.Module]:
+    """The layers in order, without those that change nothing."""
+    layers: list[nn.Module] = []
+    for layer in module:
+        if type(layer) is nn.Sequential:
+            layers += _flat(layer)
+        elif not _changes_nothing(layer):
+            layers.append(layer)
+    return layers
+
+
+def _changes_nothing(layer: nn.Module) -> bool:
+    if type(layer) is nn.Dropout:
+        return not layer.training
+    return type(layer) in (nn.Flatten, nn.Identity)
+
+
 def _refusal(what: str) -> str:
     return (
         f"Nothing can be proven about a network with {what}: proofs look into nn.Sequential of "
-        "Linear layers with ReLU, Tanh or Sigmoid between them. Such a network can still be made "
-        "to obey on samples of a region (prove=False)."
+        "Linear layers with the same activation between them, ReLU, Tanh or Sigmoid. Such a "
+        "network can still be made to obey on samples of a region (prove=False)."
     )

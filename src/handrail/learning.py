@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from handrail.advantages import make_baseline
 from handrail.batches import Batch
 from handrail.enforcement import Enforcement
-from handrail.errors import InvalidArgument, InvalidPolicy
+from handrail.errors import InfeasibleConstraints, InvalidArgument, InvalidPolicy
 from handrail.expansion import Expansion
 from handrail.obedience import make_rules
 from handrail.players import Player, Round, Spaces
@@ -97,11 +97,20 @@ class Learner:
         baseline, rules = self._baseline.memory(), self._memory_of_rules()
         try:
             return apply_update(self.policy, self.rules, self._batch(episodes), self.settings)
-        except BaseException:
+        except BaseException as error:
             self._baseline.recall(baseline)
             if self.rules is not None:
                 self.rules.recall(rules)
+            one_step = self.settings.enforcement == "one_step"
+            if isinstance(error, InfeasibleConstraints) and one_step and self._has_regions():
+                raise InfeasibleConstraints(
+                    f"{error} One step a time can diverge on regions, as the paper's update does "
+                    "on large ones: hold them with enforcement 'exact' and selection 'everywhere'."
+                ) from error
             raise
+
+    def _has_regions(self) -> bool:
+        return self.constraints is not None and bool(self.constraints.regional)
 
     def _memory_of_rules(self) -> Memory:
         return {} if self.rules is None else self.rules.memory()

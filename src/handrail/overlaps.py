@@ -13,8 +13,8 @@ from handrail.rows import Rows, concatenate
 _STATES = 256
 
 
-def impossible_overlap(expansion: Expansion) -> Conflict | None:
-    """A state of several regions at which no probabilities satisfy all that is asked there."""
+def impossible_overlap(expansion: Expansion) -> tuple[Conflict, Array] | None:
+    """A conflict where regions overlap, and a state (n_coordinates,) at which it is one."""
     states = [one.region.cover(_STATES) for one in expansion.regional]
     if expansion.fixed is not None:
         points = expansion.fixed.first_states
@@ -34,7 +34,7 @@ def impossible_overlap(expansion: Expansion) -> Conflict | None:
         if inside[index].sum() > 1:
             conflict = impossible_at_one_state(_rows_at(expansion, together[index]))
             if conflict is not None:
-                return conflict
+                return conflict, together[index]
     return None
 
 

@@ -28,7 +28,7 @@ from handrail.program import (
     solve_program,
 )
 from handrail.rows import Rows
-from handrail.selections import MaximumDeviation, MaximumReturn
+from handrail.selections import Everywhere, MaximumDeviation, Selection
 from handrail.settings import Objective
 from handrail.soft import solve_soft
 from handrail.targets import Targets
@@ -97,7 +97,7 @@ def safe_returns(
     step_size: float,
     objective: Objective = "returns",
     soft: bool = False,
-    selection: MaximumReturn | MaximumDeviation | None = None,
+    selection: Selection | None = None,
 ) -> SafeReturns:
     """Solve for the safe returns of one constrained policy-gradient step.
 
@@ -116,6 +116,11 @@ def safe_returns(
     gradient = policy_gradient(policy, batch)
     blocks = []
     if expansion.regional:
+        if isinstance(selection, Everywhere):
+            raise InvalidArgument(
+                "safe_returns are those of a single step, which Everywhere does not choose states "
+                "for: use MaximumDeviation or MaximumReturn, or enforce the whole region."
+            )
         candidates = Candidates(expansion, selection or MaximumDeviation())
         scores = candidates.scores(policy, gradient, step_size)
         blocks = candidates.rows_at(candidates.choose(scores))

@@ -94,8 +94,10 @@ def read_sealed(path: Path) -> State:
         raise InvalidRun(f"{path} cannot be read: {error.strerror}.") from error
     try:
         values: State = json.loads(content)
+        if not isinstance(values, dict) or "sha256" not in values:
+            raise ValueError("it is not a file that Handrail sealed")
         del values["sha256"]
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise InvalidRun(f"{path} is damaged: {error}.") from error
     if _sealed(values) != content:
         raise InvalidRun(f"{path} was altered after it was written: its SHA-256 does not match.")

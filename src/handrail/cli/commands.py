@@ -25,6 +25,8 @@ from handrail.cli.tables import environments_table, summary_table
 from handrail.cli.workers import learn_all
 from handrail.diagnosis import diagnose
 from handrail.errors import HandrailError, InvalidArgument
+from handrail.exchange import contradiction
+from handrail.expansion import expand
 from handrail.fresh import measure_fresh
 from handrail.obedience import enforce
 from handrail.pictures import write_pictures
@@ -174,6 +176,9 @@ def check(
                 highlight=False,
             )
     policy = make_policy(book, env)
+    impossible = contradiction(expand(book.constraints, policy))
+    if impossible:
+        raise HandrailError(impossible)
     diagnosis = diagnose(policy, book.constraints)
     regions = ", regions by 100 states each" if any(map(on_region, book.constraints)) else ""
     out.print(

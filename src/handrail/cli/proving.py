@@ -43,9 +43,10 @@ def prove(
         found = [_prove(policy, one, tolerance, Budget(cells, seconds)) for one in constraints]
         target = run.folder / CERTIFICATE
         write_certificates(target, policy, constraints, found)
+        certified = sum(one.certified for one in found)
         out.print(_table(f"seed {run.seed}", found))
-        out.print(f"Certificate: {target}", highlight=False)
-        open_cases += sum(not one.certified for one in found)
+        out.print(f"{certified} of {len(found)} certified: {target}", highlight=False)
+        open_cases += len(found) - certified
     if open_cases:
         raise typer.Exit(1)
 
@@ -56,7 +57,7 @@ def verify(
     cells: Cells = 200_000,
     seconds: Seconds = 60.0,
 ) -> None:
-    """Prove a certificate again; any change of it or of the run is an error."""
+    """Prove a certificate again; another file, other weights or constraints are an error."""
     runs = open_runs(folder)
     if len(runs) > 1:
         raise InvalidArgument(
@@ -74,7 +75,8 @@ def verify(
     out.print(_table(f"seed {runs[0].seed}, proven again", found))
     if not all(one.certified for one in found):
         raise HandrailError(f"{certificate} is genuine, but does not certify every constraint.")
-    out.print(f"[green]{certificate} holds.[/]", highlight=False)
+    within = f" within {found[0].tolerance:g}" if found[0].tolerance else ""
+    out.print(f"[green]{certificate} holds{within}.[/]", highlight=False)
 
 
 def _subject(run: Run) -> tuple[CategoricalPolicy, tuple[Constraint, ...]]:
@@ -94,7 +96,7 @@ def _prove(
                 status.update(f"{constraint.name}: {proven:,} cells proven, {left:,} open")
                 status.start()
 
-        return certify(policy, constraint, tolerance, budget, watch)
+        return certify(policy, constraint, tolerance=tolerance, budget=budget, watch=watch)
 
 
 def _table(title: str, certificates: list[Certificate]) -> Table:
@@ -110,8 +112,10 @@ def _table(title: str, certificates: list[Certificate]) -> Table:
             f"{one.cells:,}",
             f"{one.seconds:.2f}",
         )
+    allowed = certificates[0].tolerance
     table.caption = (
-        "worst case: certified for every state of the place; of a counterexample, its state and "
+        (f"Violations up to {allowed:g} were allowed. " if allowed else "")
+        + "worst case: certified for every state of the place; of a counterexample, its state and "
         "violation."
     )
     table.caption_justify = "left"

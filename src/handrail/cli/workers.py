@@ -157,6 +157,12 @@ def _initialise(messages: Any, stop: Any, modules: tuple[str, ...]) -> None:
         importlib.import_module(module)
 
 
+def _shall_stop() -> bool:
+    """Asked to, or nobody is left to ask: a killed parent must not leave learners behind."""
+    parent = multiprocessing.parent_process()
+    return bool(_stop.is_set()) or (parent is not None and not parent.is_alive())
+
+
 def _learn(folder: Path, checkpoint_seconds: float) -> str | None:
     """Learn one run; what went wrong, or nothing."""
 
@@ -164,7 +170,7 @@ def _learn(folder: Path, checkpoint_seconds: float) -> str | None:
         _messages.put((folder, record))
 
     try:
-        Run.open(folder).learn(watch, _stop.is_set, checkpoint_seconds)
+        Run.open(folder).learn(watch, _shall_stop, checkpoint_seconds)
     except HandrailError as error:
         return str(error)
     return None

@@ -45,6 +45,7 @@ class Polytope(Region):
         mapping = as_mapping(others, "Polytope: others")
         n = k + len(mapping)
         chosen = range(k) if coordinates is None else coordinates
+        _refuse_missing(chosen, mapping, n)
         self._coordinates = as_coordinates(chosen, n, "Polytope")
         if len(self._coordinates) != k:
             raise InvalidConstraint(
@@ -201,6 +202,17 @@ class Polytope(Region):
         states[:, self._ranged] = low + (high - low) * numbers[:, k + 1 :]
         result: Array = np.clip(states, self._low, self._high)
         return result
+
+
+def _refuse_missing(chosen: Sequence[int], others: Mapping[object, object], n: int) -> None:
+    """Coordinates beyond those that are given: the ones in between were forgotten."""
+    named = [one for one in [*chosen, *others] if isinstance(one, int) and one >= 0]
+    missing = sorted(set(range(max(named, default=0))) - set(named))
+    if missing and max(named) >= n:
+        raise InvalidConstraint(
+            f"Polytope: nothing is said about coordinates {', '.join(map(str, missing))}. Give a "
+            f"value or a range for each: others={{{missing[0]}: 0.0, …}}."
+        )
 
 
 def _as_vertices(vertices: ArrayLike) -> Array:

@@ -17,7 +17,7 @@ _FILE_WORDS: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r" They mean normals @ x <= offsets\.": "",
     r"leave a coordinate to others=\{index: value\}": "take an observation out of `of`",
     r"Use Between\(lower, upper, …\) there, or Points\.": "Require two bounds there, such as "
-    "0.45 <= left <= 0.55, or use `where` for single states.",
+    "0.45 <= … <= 0.55, or use `where` for single states.",
     r"Use Points for": "Use `where` for",
     r"the observations are": "`of` names",
     r"\bt_min\b": "from",
