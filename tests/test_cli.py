@@ -391,7 +391,7 @@ def test_a_killed_command_leaves_no_learner_behind(tmp_path: Path) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     process.kill()
-    process.communicate()
+    process.communicate(timeout=60)  # the pipes close when the learner is gone, too
     run = Run.open(tmp_path / "group" / "seed-4")
     while True:  # until the learner has noticed, and let go of the folder
         try:

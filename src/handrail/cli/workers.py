@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
+import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing import connection
 from pathlib import Path
 from queue import Empty
 from types import FrameType
@@ -33,6 +36,8 @@ from handrail.runs import Run
 
 _messages: Any = None  # (folder, record) of every episode, to the process that shows progress
 _stop: Any = None
+_orphaned = threading.Event()
+_learning = threading.Lock()  # held by a worker process while it learns
 
 
 @final
@@ -153,14 +158,23 @@ def _initialise(messages: Any, stop: Any, modules: tuple[str, ...]) -> None:
     # Both reach every process of the group; only the one that shows progress answers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     for module in modules:
         importlib.import_module(module)
 
 
 def _shall_stop() -> bool:
-    """Asked to, or nobody is left to ask: a killed parent must not leave learners behind."""
+    return _orphaned.is_set() or bool(_stop.is_set())
+
+
+def _end_with_parent() -> None:
+    """A killed command must not leave learners behind: finish the update, save it, and go."""
     parent = multiprocessing.parent_process()
-    return bool(_stop.is_set()) or (parent is not None and not parent.is_alive())
+    assert parent is not None  # this is a worker
+    connection.wait([parent.sentinel])
+    _orphaned.set()
+    with _learning:
+        os._exit(1)
 
 
 def _learn(folder: Path, checkpoint_seconds: float) -> str | None:
@@ -170,7 +184,8 @@ def _learn(folder: Path, checkpoint_seconds: float) -> str | None:
         _messages.put((folder, record))
 
     try:
-        Run.open(folder).learn(watch, _shall_stop, checkpoint_seconds)
+        with _learning:
+            Run.open(folder).learn(watch, _shall_stop, checkpoint_seconds)
     except HandrailError as error:
         return str(error)
     return None
