@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
+
+import numpy as np
 
 from handrail.arrays import Array
 from handrail.regions.covers import Cells
@@ -53,3 +56,13 @@ class Bounder(ABC):
     @abstractmethod
     def margins(self, states: Array) -> Array:
         """The margin itself (n,) at states (n, n_coordinates)."""
+
+
+def bounds_by_block(cells: Cells, size: int, bound: Callable[[Cells], Bounds]) -> Bounds:
+    """The bounds of all cells, at most `size` of them at a time."""
+    blocks = [np.arange(i, min(i + size, len(cells))) for i in range(0, len(cells), size)]
+    parts = [bound(cells.take(block)) for block in blocks]
+    return Bounds(
+        np.concatenate([part.lowest for part in parts]),
+        np.concatenate([part.suspects for part in parts]),
+    )

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit
 
 from handrail.arrays import Array
-from handrail.bounders import Bounder, Bounds
+from handrail.bounders import Bounder, Bounds, bounds_by_block
 from handrail.layers import Layers
 from handrail.margins import Margin, log_sum_exp
 from handrail.regions.covers import Cells
@@ -72,12 +72,7 @@ class Relaxation(Bounder):
         """Block by block, so that memory stays bounded."""
         widest = max(w.size for w in (*self.layers.weights, np.zeros((1, cells.n_vertices))))
         size = max(1, _BLOCK // widest)
-        blocks = [np.arange(i, min(i + size, len(cells))) for i in range(0, len(cells), size)]
-        parts = [self._bounds(cells.take(block)) for block in blocks]
-        return Bounds(
-            np.concatenate([part.lowest for part in parts]),
-            np.concatenate([part.suspects for part in parts]),
-        )
+        return bounds_by_block(cells, size, self._bounds)
 
     def dips(self, cells: Cells) -> Array:
         """The centres: which unit dips is known of the first layer only."""

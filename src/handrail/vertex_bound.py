@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 
 from handrail.arrays import Array
-from handrail.bounders import Bounder, Bounds
+from handrail.bounders import Bounder, Bounds, bounds_by_block
 from handrail.layers import Layers
 from handrail.margins import Margin, log_sum_exp
 from handrail.regions.covers import Cells
@@ -87,12 +87,7 @@ class VertexBound(Bounder):
     def bounds(self, cells: Cells) -> Bounds:
         """Block by block, so that hidden values stay in the cache."""
         size = max(1, _BLOCK // max(1, len(self.inward_bias) * cells.n_vertices))
-        blocks = [np.arange(i, min(i + size, len(cells))) for i in range(0, len(cells), size)]
-        parts = [self._bounds(cells.take(block)) for block in blocks]
-        return Bounds(
-            np.concatenate([part.lowest for part in parts]),
-            np.concatenate([part.suspects for part in parts]),
-        )
+        return bounds_by_block(cells, size, self._bounds)
 
     def _bounds(self, cells: Cells) -> Bounds:
         vertices = cells.vertices()
