@@ -121,10 +121,7 @@ def certify_from(
     if not (np.isfinite(tolerance) and tolerance >= 0.0):
         raise InvalidArgument(f"The tolerance must be 0 or positive, but got {tolerance!r}.")
     if not isinstance(constraint, PlacedConstraint):
-        raise InvalidConstraint(
-            f"{getattr(constraint, 'name', constraint)!r} relates several states; a proof is about "
-            "one at a time. Use AtLeast, AtMost or Between."
-        )
+        raise _relates_states(constraint)
     start = perf_counter()
     layers = Layers.of(policy)
     question = _Question.of(policy, layers, constraint, tolerance)
@@ -165,10 +162,7 @@ class _Question:
             )
         row = constraint.rows_at(states, len(layers.biases[-1]))
         if not row.is_about_one_state().all():
-            raise InvalidConstraint(
-                f"{constraint.name!r} relates several states; a proof is about one at a time. Use "
-                "AtLeast, AtMost or Between."
-            )
+            raise _relates_states(constraint)
         return cls(policy.in_float64(states), layers, constraint, row, tolerance)
 
     def margins(self) -> list[Margin]:
@@ -236,6 +230,13 @@ class _Question:
         )
 
 
+def _relates_states(constraint: Constraint) -> InvalidConstraint:
+    return InvalidConstraint(
+        f"{constraint.name!r} relates several states; a proof is about one at a time. Use AtLeast, "
+        "AtMost or Between."
+    )
+
+
 def _evaluate(question: _Question, where: Points) -> Certificate:
     """At points there is nothing to prove but rounding."""
     flat = where.states.reshape(len(where), -1)
@@ -259,7 +260,10 @@ def _prove(
     budget: Budget,
     watch: Watch | None,
 ) -> Certificate:
-    rounding = question.layers.rounding(*region.bounds)
+    # Over the cells, not the region: those of a curve reach beyond it.
+    low = np.min([cover.cells.low.min(axis=0) for cover in covers], axis=0)
+    high = np.max([cover.cells.high.max(axis=0) for cover in covers], axis=0)
+    rounding = question.layers.rounding(low, high)
     worst, cells, method = [], 0, ""
     leaves: list[Leaves] = []
 
