@@ -6,7 +6,7 @@ of it lives in a file of its own; this one owns their order, and what is carried
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, final
 
@@ -73,8 +73,14 @@ class Learner:
             return None
         return self.rules.hold(self.policy, self.settings.tolerance).raise_if_unsatisfied()
 
-    def turn(self) -> tuple[list[Record], Seconds]:
-        """Play, update, record. Counts move last: until then, nothing has happened."""
+    def turn(
+        self, look: Callable[[Sequence[Episode], Batch], None] | None = None
+    ) -> tuple[list[Record], Seconds]:
+        """Play, update, record. Counts move last: until then, nothing has happened.
+
+        Args:
+            look: shown what the update learns from, just before it.
+        """
         start = perf_counter()
         which = Round(self.settings.seed, LEARNING, self.episodes)
         episodes = self.player.play(self.policy, which)
@@ -85,7 +91,7 @@ class Learner:
         if frozen:
             update, timing = no_update(self.policy, self.rules), Timing()
         else:
-            update, timing = self._update(episodes)
+            update, timing = self._update(episodes, look)
         number = None if frozen else self.updates
         records = make_records(episodes, self.episodes, number, self.steps, update)
         self.episodes += len(episodes)
@@ -93,10 +99,17 @@ class Learner:
         self.updates += not frozen
         return records, share_seconds(collecting, timing, len(episodes))
 
-    def _update(self, episodes: Sequence[Episode]) -> tuple[Update, Timing]:
+    def _update(
+        self,
+        episodes: Sequence[Episode],
+        look: Callable[[Sequence[Episode], Batch], None] | None,
+    ) -> tuple[Update, Timing]:
         baseline, rules = self._baseline.memory(), self._memory_of_rules()
         try:
-            return apply_update(self.policy, self.rules, self._batch(episodes), self.settings)
+            batch = self._batch(episodes)
+            if look is not None:
+                look(episodes, batch)
+            return apply_update(self.policy, self.rules, batch, self.settings)
         except BaseException as error:
             self._baseline.recall(baseline)
             if self.rules is not None:
