@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from handrail.curves import _trailing_average
+from handrail.curves import trailing_average
 from handrail.records import Record
 from handrail.statistics import episodes_to_pass, interquartile_mean, spread, summarise
 
@@ -84,7 +84,7 @@ def test_a_run_in_numbers() -> None:
     assert free.to_pass is None
 
 
-def test_the_trailing_average() -> None:
+def test_thetrailing_average() -> None:
     values = np.random.default_rng(0).normal(size=57)
     expected = [values[max(0, k - 9) : k + 1].mean() for k in range(57)]
-    np.testing.assert_allclose(_trailing_average(values, 10), expected, atol=1e-12)
+    np.testing.assert_allclose(trailing_average(values, 10), expected, atol=1e-12)

@@ -22,10 +22,10 @@ def draw_scores(axes: Axes, runs: Runs, pass_mark: float | None) -> None:
     """Every seed's score, the mean over seeds, and its average over the last 100 episodes."""
     scores = _table(runs, lambda record: record.score)
     _draw_seeds(axes, scores)
-    mean = _mean(scores)
+    mean = mean_over_seeds(scores)
     axes.plot(mean, color=BLUE, linewidth=1.6, label=_mean_of(runs))
     if len(mean) >= 20:
-        average = _trailing_average(mean, 100)
+        average = trailing_average(mean, 100)
         axes.plot(average, color=ORANGE, linewidth=2.0, label="average so far, of at most 100")
     if pass_mark is not None:
         axes.axhline(pass_mark, color="black", linestyle=":", linewidth=1.2, label="pass mark")
@@ -34,8 +34,8 @@ def draw_scores(axes: Axes, runs: Runs, pass_mark: float | None) -> None:
 
 def draw_losses(axes: Axes, runs: Runs) -> None:
     """The mean loss over seeds, its batch part and the part of the safe returns."""
-    batch = _mean(_table(runs, lambda record: record.batch_loss))
-    safe = _mean(_table(runs, lambda record: record.safe_loss or 0.0))
+    batch = mean_over_seeds(_table(runs, lambda record: record.batch_loss))
+    safe = mean_over_seeds(_table(runs, lambda record: record.safe_loss or 0.0))
     axes.plot(batch + safe, color=BLUE, linewidth=1.6, label=f"whole loss, {_mean_of(runs)}")
     axes.plot(safe, color=ORANGE, linewidth=1.4, linestyle="--", label="safe returns' part")
     _label(axes, "loss")
@@ -81,15 +81,18 @@ def _table(runs: Runs, value: Callable[[Record], float | None]) -> Array:
     return table
 
 
-def _mean(table: Array) -> Array:
+def mean_over_seeds(table: Array) -> Array:
     """Over the seeds that have a value; NaN where none has (a frozen policy has no loss)."""
     counts = (~np.isnan(table)).sum(axis=0)
     mean: Array = np.nansum(table, axis=0) / np.where(counts, counts, np.nan)
     return mean
 
 
-def _trailing_average(values: Array, window: int) -> Array:
-    """The average of the last `window` values up to each one; of fewer at the beginning."""
+def trailing_average(values: Array, window: int) -> Array:
+    """The average of the last `window` values up to each one; of fewer at the beginning.
+
+    From the first NaN on there is none.
+    """
     sums = np.cumsum(values)
     before = np.concatenate([np.zeros(window), sums])[: len(sums)]
     averages: Array = (sums - before) / np.minimum(np.arange(1, len(values) + 1), window)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 import numpy as np
+from matplotlib import colormaps
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from handrail.arrays import Array, Mask
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 _RESOLUTION = 121
 _POINTS_OF_A_CURVE = 257
+# From light to dark, so that greyscale keeps the order; not too dark for black lines on it.
+_SHADES = ListedColormap(colormaps["YlGnBu"](np.linspace(0.0, 0.8, 256)), name="probability")
 HALF = "0.25"  # colour of the line where an action has half of the probability
 
 
@@ -81,10 +85,21 @@ class Slice:
 
 def draw_policy(axes: Axes, policy: CategoricalPolicy, plane: Slice, action: int) -> QuadMesh:
     """The probability of an action over a plane, with its 50 % line."""
-    across, up, states = plane.states()
-    probability = policy.probabilities(states)[:, action].reshape(_RESOLUTION, _RESOLUTION)
+    return draw_probability(axes, probability_over(policy, plane, action), plane)
+
+
+def probability_over(policy: CategoricalPolicy, plane: Slice, action: int) -> Array:
+    """The probability of an action (n, n) over a grid of the plane, a row per vertical value."""
+    _, _, states = plane.states()
+    probability: Array = policy.probabilities(states)[:, action].reshape(_RESOLUTION, _RESOLUTION)
+    return probability
+
+
+def draw_probability(axes: Axes, probability: Array, plane: Slice) -> QuadMesh:
+    """What `probability_over` gave, with its 50 % line."""
+    across, up, _ = plane.states()
     mesh = axes.pcolormesh(
-        across, up, probability, cmap="RdBu_r", vmin=0.0, vmax=1.0, shading="auto", rasterized=True
+        across, up, probability, cmap=_SHADES, vmin=0.0, vmax=1.0, shading="auto", rasterized=True
     )
     if probability.min() < 0.5 < probability.max():
         axes.contour(across, up, probability, levels=[0.5], colors=HALF, linestyles="--")
