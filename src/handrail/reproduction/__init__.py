@@ -1,0 +1,1 @@
+"""The paper, reproduced: every figure, table and claim, from small definitions to one page."""
