@@ -21,6 +21,7 @@ from handrail.cli.options import (
     states_outside,
 )
 from handrail.cli.proving import prove, verify
+from handrail.cli.reproducing import reproduce
 from handrail.cli.tables import environments_table, summary_table
 from handrail.cli.workers import learn_all
 from handrail.diagnosis import diagnose
@@ -256,6 +257,7 @@ def show(
 
 app.command()(prove)
 app.command()(verify)
+app.command()(reproduce)
 
 
 @app.command()

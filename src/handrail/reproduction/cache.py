@@ -1,0 +1,63 @@
+"""Where the results of an experiment are kept: under the content of its definition.
+
+A definition that changes in any way, or a constraint file that it names, has another folder, so
+results of different things are never mixed, and what was computed once is not computed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import final
+
+from handrail.reproduction.definitions import Experiment
+from handrail.storage import read_sealed, to_json, write_sealed
+from handrail.version import VERSION
+
+OUTCOME, SPENT = "outcome.json", "spent.json"
+
+
+@final
+@dataclass(frozen=True)
+class Finish:
+    """How one seed ended.
+
+    Attributes:
+        message: why the learner could not go on; empty if it reached its end.
+        seconds: that it took, over all sittings.
+    """
+
+    message: str
+    seconds: float
+
+
+def key_of(experiment: Experiment) -> str:
+    """Of everything that the results depend on, apart from the seed."""
+    content = to_json({"version": VERSION, **experiment.study.inputs()})
+    return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+def folder_of(results: Path, experiment: Experiment, seed: int) -> Path:
+    """Where the results of one seed are, or will be."""
+    return results / "runs" / f"{experiment.name}-{key_of(experiment)}" / f"seed-{seed}"
+
+
+def read_finish(folder: Path) -> Finish | None:
+    """How the seed ended; None if it has not."""
+    return Finish(**read_sealed(folder / OUTCOME)) if (folder / OUTCOME).exists() else None
+
+
+def write_finish(folder: Path, message: str, seconds: float) -> None:
+    """Nothing is left to do for this seed."""
+    write_sealed(folder / OUTCOME, asdict(Finish(message, seconds)))
+
+
+def read_spent(folder: Path) -> float:
+    """Seconds spent in earlier sittings."""
+    return float(read_sealed(folder / SPENT)["seconds"]) if (folder / SPENT).exists() else 0.0
+
+
+def write_spent(folder: Path, seconds: float) -> None:
+    """This sitting ends before the study does."""
+    write_sealed(folder / SPENT, {"seconds": seconds})

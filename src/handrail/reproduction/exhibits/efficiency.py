@@ -1,0 +1,119 @@
+"""Sample efficiency: episodes and environment steps until the 100-episode average passes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from handrail.reproduction.drawing.measurements import Effort, effort_figure
+from handrail.reproduction.drawing.style import (
+    CERTIFIED,
+    EXACT,
+    OTHER,
+    PAPER,
+    PLAIN,
+    PLAIN_OTHER,
+    Q_LEARNING,
+    RAW,
+    Role,
+)
+from handrail.reproduction.exhibit import Content, Exhibit, Finding, Picture, Table
+from handrail.reproduction.results import Learned, Results
+from handrail.statistics import spread
+
+_CARTPOLE: tuple[tuple[str, Role], ...] = (
+    ("cartpole_exact", EXACT),
+    ("cartpole_regions_certified", CERTIFIED),
+    ("cartpole_paper", PAPER),
+    ("cartpole_middle_deviation", OTHER),
+    ("cartpole_unconstrained", PLAIN),
+    ("cartpole_unconstrained_baseline", PLAIN_OTHER),
+    ("cartpole_unconstrained_raw", RAW),
+    ("cartpole_q_learning", Q_LEARNING),
+)
+_LUNAR_LANDER: tuple[tuple[str, Role], ...] = (
+    ("lunar_lander_exact", EXACT),
+    ("lunar_lander_paper", PAPER),
+    ("lunar_lander_unconstrained", PLAIN),
+    ("lunar_lander_q_learning", Q_LEARNING),
+)
+
+
+def _efficiency(results: Results) -> Content:
+    pictures, tables, findings = [], [], []
+    for name, title, learners in (
+        ("cartpole", "Cartpole", _CARTPOLE),
+        ("lunar-lander", "Lunar Lander", _LUNAR_LANDER),
+    ):
+        learned = [(results.learned(one), role) for one, role in learners]
+        columns = [
+            (f"{unit} to pass", [_effort(one, role, which) for one, role in learned])
+            for which, unit in enumerate(("episodes", "environment steps"))
+        ]
+        pictures.append(
+            Picture(
+                f"efficiency-{name}",
+                effort_figure(columns),
+                f"{title}: episodes and environment steps until an average of 100 episodes "
+                f"passes {learned[0][0].pass_mark:g}. Small marks: seeds (crosses never passed and "
+                "stand where they ended, so the true number is larger); large marks: "
+                "interquartile means with 95 % bootstrap intervals.",
+            )
+        )
+        tables.append(_table(title, [one for one, _ in learned], columns))
+        findings.append(_finding(results, title, columns))
+    return Content(findings=findings, pictures=pictures, tables=tables)
+
+
+def _effort(learned: Learned, role: Role, which: int) -> Effort:
+    values, never = [], []
+    for seed, found in zip(learned.seeds, learned.to_pass(), strict=True):
+        never.append(found is None)
+        ended = (len(seed.scores), int(seed.steps[-1]))
+        values.append(float((ended if found is None else found)[which]))
+    return Effort(learned.label, role, np.array(values), np.array(never), spread(values))
+
+
+def _finding(results: Results, title: str, columns: list[tuple[str, list[Effort]]]) -> Finding:
+    """Ours first, Q-learning last, as the tuples above have them."""
+    episodes, steps = (efforts for _, efforts in columns)
+    times = [one[-1].spread.iqm / one[0].spread.iqm for one in (episodes, steps)]
+    at_least = "at least " if episodes[-1].never.any() else ""
+    return Finding(
+        f"Beyond the paper: {title}, exact constraints against double Q-learning.",
+        f"{episodes[0].spread.iqm:.0f} episodes and {steps[0].spread.iqm:.0f} steps against "
+        f"{at_least}{episodes[-1].spread.iqm:.0f} and {steps[-1].spread.iqm:.0f}: {at_least}"
+        f"{times[0]:.1f} times the episodes, {times[1]:.1f} times the steps (interquartile "
+        "means; 100 episodes is the least there is)",
+        results.judge(min(times) > 1.0),
+    )
+
+
+def _table(title: str, learned: list[Learned], columns: list[tuple[str, list[Effort]]]) -> Table:
+    rows = []
+    for number, one in enumerate(learned):
+        episodes, steps = (efforts[number] for _, efforts in columns)
+        never = int(episodes.never.sum())
+        rows.append(
+            (
+                one.experiment.title,
+                f"{len(one.seeds) - never} of {len(one.seeds)}",
+                _interval(episodes),
+                _interval(steps),
+            )
+        )
+    header = ("learner", "pass", "episodes: IQM [95 %]", "environment steps: IQM [95 %]")
+    return Table(
+        f"{title}: until the average over 100 episodes passes. Seeds that never pass count with "
+        "all they had (≥).",
+        header,
+        rows,
+    )
+
+
+def _interval(effort: Effort) -> str:
+    low, high = effort.spread.interval
+    bound = "≥ " if effort.never.any() else ""
+    return f"{bound}{effort.spread.iqm:.0f} [{low:.0f}, {high:.0f}]"
+
+
+EFFICIENCY = Exhibit("sample-efficiency", "", "Sample efficiency", _efficiency)

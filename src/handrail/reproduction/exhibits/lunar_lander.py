@@ -1,0 +1,116 @@
+"""Section 4.2: figures 11 and 13."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from handrail.reproduction.drawing.learning import (
+    Line,
+    comparison_figure,
+    loss_figure,
+    score_figure,
+)
+from handrail.reproduction.drawing.style import ANOTHER, EXACT, OTHER, PAPER
+from handrail.reproduction.exhibit import Content, Exhibit, Finding, Picture
+from handrail.reproduction.exhibits.cartpole import safe_part
+from handrail.reproduction.results import Learned, Results
+from handrail.reproduction.words import mean_and_deviation, summary
+
+_LANDED = 100.0  # landing pays 100 beside what the approach paid; crashing costs as much
+
+
+def _learning(results: Results) -> Content:
+    names = (
+        ("lunar_lander_paper", PAPER),
+        ("lunar_lander_every_step", EXACT),
+        ("lunar_lander_paper_literal", OTHER),
+        ("lunar_lander_every_step_literal", ANOTHER),
+    )
+    lines = [Line(results.learned(name), role) for name, role in names]
+    paper, every, literal, literal_every = (line.learned for line in lines)
+    landings = [_first_landing(learned) for learned in (paper, literal)]
+    lasts = [[seed.last for seed in learned.seeds] for learned in (paper, every, literal)]
+    level = float(np.nanmean(lasts[0]))
+    return Content(
+        findings=(
+            Finding(
+                "The agent lands successfully after a few episodes.",
+                f"first episode that scores {_LANDED:.0f} or more: episode {landings[0]:.0f} "
+                f"(median of the seeds); rows 10 and 11 as printed: episode {landings[1]:.0f}",
+                results.judge(landings[0] <= 10.0),
+            ),
+            Finding(
+                "After 500 episodes the average of 100 episodes is just below 200.",
+                f"last 100 episodes {mean_and_deviation(lasts[0])} (every 10th step, as the "
+                f"paper), {mean_and_deviation(lasts[1])} (every step)",
+                results.judge(bool(170.0 <= level < 205.0)),
+                "Learning from a tenth of the steps at the same step size is a tenth of the "
+                "learning, and standardised returns undo part of it.",
+            ),
+            Finding(
+                "Rows 10 and 11 of the table have 0.1 and -0.1 as vertical velocity.",
+                f"taken at its word, last 100 episodes {mean_and_deviation(lasts[2])} (every 10th "
+                f"step) and {mean_and_deviation([s.last for s in literal_every.seeds])} (every "
+                f"step), below the {mean_and_deviation(lasts[0])} and "
+                f"{mean_and_deviation(lasts[1])} of reading them as horizontal velocity",
+                results.judge(bool(np.nanmean(lasts[2]) >= level)),
+                "The text speaks of the horizontal velocity, and the signs mirror x: we take the "
+                "column for a misprint. Both files come with Handrail.",
+            ),
+        ),
+        pictures=(
+            Picture(
+                "lunar-lander",
+                score_figure(Line(paper, PAPER)),
+                "Lunar Lander with 11 constraints, every 10th step, the paper's setting.",
+            ),
+            Picture(
+                "lunar-lander-readings",
+                comparison_figure(lines),
+                "Every 10th step and every step, with both readings of rows 10 and 11.",
+            ),
+        ),
+        tables=(
+            summary(
+                [line.learned for line in lines],
+                "Mean ± standard deviation over seeds. Pass: a 100-episode average of 200.",
+            ),
+        ),
+    )
+
+
+def _first_landing(learned: Learned) -> float:
+    """The median over seeds of the first episode that lands; all it had where none does."""
+    found = []
+    for seed in learned.seeds:
+        landed = np.flatnonzero(seed.scores >= _LANDED)
+        found.append(float(landed[0]) if len(landed) else float(len(seed.scores)))
+    return float(np.median(found))
+
+
+def _loss(results: Results) -> Content:
+    paper = results.learned("lunar_lander_paper")
+    first, later = safe_part(paper)
+    return Content(
+        findings=(
+            Finding(
+                "The loss was initially high, but declined quickly.",
+                f"safe returns' part of the loss: {first:.3g} in episode 0, {later:.3g} on average "
+                "in episodes 10 to 19",
+                results.judge(first > 10.0 * later),
+            ),
+        ),
+        pictures=(
+            Picture(
+                "lunar-lander-loss",
+                loss_figure(
+                    [Line(paper, PAPER), Line(results.learned("lunar_lander_every_step"), EXACT)]
+                ),
+                "Episode loss of Lunar Lander.",
+            ),
+        ),
+    )
+
+
+LUNAR_LANDER = Exhibit("lunar-lander", "Figure 11", "Lunar Lander, 11 constraints", _learning)
+LUNAR_LANDER_LOSS = Exhibit("lunar-lander-loss", "Figure 13", "Episode loss of Lunar Lander", _loss)

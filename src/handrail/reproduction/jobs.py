@@ -1,0 +1,124 @@
+"""One seed of one experiment, done in a process of its own and never twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any, final
+
+from handrail.errors import (
+    Diverged,
+    HandrailError,
+    InfeasibleConstraints,
+    SolverFailure,
+    UnsatisfiedConstraints,
+)
+from handrail.parallel import Task
+from handrail.records import Record, Seconds
+from handrail.reproduction.cache import (
+    folder_of,
+    read_finish,
+    read_spent,
+    write_finish,
+    write_spent,
+)
+from handrail.reproduction.choosing_states import choose_all
+from handrail.reproduction.definitions import Experiment
+from handrail.reproduction.predicting import predict_all
+from handrail.reproduction.q_learning import learn_q
+from handrail.reproduction.studies import (
+    Choosing,
+    Prediction,
+    QLearning,
+    Training,
+    UpdateTimes,
+)
+from handrail.reproduction.timing import time_all
+from handrail.runs import Run, is_run
+
+Say = Callable[[float], None]
+Stop = Callable[[], bool]
+# A learner that cannot go on is a result, and a claim may depend on it; anything else is a failure.
+_RESULTS = (InfeasibleConstraints, UnsatisfiedConstraints, SolverFailure, Diverged)
+
+
+@final
+@dataclass(frozen=True)
+class Job(Task):
+    """One seed of one experiment.
+
+    Attributes:
+        experiment: what to do.
+        seed: of everything.
+        folder: where its results are kept.
+    """
+
+    experiment: Experiment
+    seed: int
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"{self.experiment.name}, seed {self.seed}"
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do."""
+        return read_finish(self.folder) is not None
+
+    def run(self, say: Callable[[Any], None], stop: Stop) -> None:
+        """Do it, or what is left of it, and say how much of it is done, from 0 to 1."""
+        if self.done:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        start, before = monotonic(), read_spent(self.folder)
+        say(0.0)
+        message = ""
+        try:
+            finished = self._work(say, stop)
+        except _RESULTS as error:
+            finished, message = True, str(error)
+        spent = before + monotonic() - start
+        if finished:
+            write_finish(self.folder, message, spent)
+        else:
+            write_spent(self.folder, spent)
+
+    def _work(self, say: Say, stop: Stop) -> bool:
+        """False if it was asked to stop. Short studies are not asked: they take seconds."""
+        study = self.experiment.study
+        match study:
+            case Training():
+                return _train(study, self.seed, self.folder / "run", say, stop)
+            case QLearning():
+                return learn_q(study, self.seed, self.folder, say, stop)
+            case Prediction():
+                predict_all(study, self.seed, self.folder, say)
+            case Choosing():
+                choose_all(study, self.seed, self.folder, say)
+            case UpdateTimes():
+                time_all(study, self.seed, self.folder, say)
+            case _:
+                raise HandrailError(f"Nobody knows how to do a {type(study).__name__}.")
+        return True
+
+
+def jobs_of(experiment: Experiment, results: Path) -> list[Job]:
+    """One per seed, done or not."""
+    return [
+        Job(experiment, seed, folder_of(results, experiment, seed))
+        for seed in range(experiment.seeds)
+    ]
+
+
+def _train(study: Training, seed: int, folder: Path, say: Say, stop: Stop) -> bool:
+    """A run, resumed bit for bit where it was."""
+    run = Run.open(folder) if is_run(folder) else Run.create(folder, study.rulebook(seed))
+
+    def watch(record: Record, _: Seconds) -> None:
+        say((record.episode + 1) / study.episodes)
+
+    return run.learn(watch, stop).episodes >= study.episodes

@@ -1,0 +1,41 @@
+"""Every seed's learning as a small table: one line per episode, in a file of its own."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from handrail.reproduction.results import Learned, Seed
+from handrail.storage import write_atomically
+
+_COLUMNS = ("scores", "steps", "losses", "safe_losses", "violations")
+HEADER = ("episode", "score", "steps", "loss", "safe_loss", "violation")
+
+
+def write_metrics(learned: Iterable[Learned], folder: Path) -> None:
+    """`folder/experiment/seed-0.csv`, …; numbers with five digits, empty where there is nothing."""
+    for one in learned:
+        target = folder / one.experiment.name
+        target.mkdir(parents=True, exist_ok=True)
+        for seed in one.seeds:
+            write_atomically(target / f"seed-{seed.number}.csv", _table(seed).encode())
+
+
+def _table(seed: Seed) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(HEADER)
+    columns = [getattr(seed, name) for name in _COLUMNS]
+    for episode, values in enumerate(zip(*columns, strict=True)):
+        writer.writerow([episode, *(_cell(value) for value in values)])
+    return text.getvalue()
+
+
+def _cell(value: float) -> str:
+    if np.isnan(value):
+        return ""
+    return f"{value:.0f}" if value == round(value) else f"{value:.5g}"

@@ -1,0 +1,87 @@
+"""What a reproduction consists of: the exhibits that were asked for, and what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import final
+
+from handrail.errors import InvalidArgument
+from handrail.reproduction.definitions import Experiment, experiments
+from handrail.reproduction.exhibit import Exhibit
+from handrail.reproduction.exhibits import EXHIBITS
+from handrail.reproduction.jobs import Job, jobs_of
+from handrail.reproduction.studies import Limits, QLearning
+
+QUICK = Limits(episodes=30, timesteps=3000, rows=500)
+QUICK_SEEDS = 2
+
+
+@final
+@dataclass(frozen=True)
+class Plan:
+    """What to do, and where results are kept.
+
+    Attributes:
+        folder: of the results.
+        exhibits: to show, in the paper's order.
+        experiments: that they need, in the size that was asked for.
+        full: whether claims can be judged: nothing was cut down.
+    """
+
+    folder: Path
+    exhibits: tuple[Exhibit, ...]
+    experiments: tuple[Experiment, ...]
+    full: bool
+
+    def jobs(self) -> list[Job]:
+        """All of them, done or not."""
+        return [job for one in self.experiments for job in jobs_of(one, self.folder)]
+
+    def unfinished(self) -> list[Job]:
+        """What is left to do."""
+        return [job for job in self.jobs() if not job.done]
+
+
+def make_plan(
+    names: Sequence[str], folder: Path, seeds: int | None = None, quick: bool = False
+) -> Plan:
+    """The plan for exhibits by name, or for "all"; names that there are not are refused."""
+    if quick:
+        return sized_plan(names, folder, QUICK_SEEDS if seeds is None else seeds, QUICK)
+    return sized_plan(names, folder, seeds, None)
+
+
+def sized_plan(
+    names: Sequence[str], folder: Path, seeds: int | None, limits: Limits | None
+) -> Plan:
+    """The same with limits of one's own."""
+    exhibits = EXHIBITS if "all" in names else _named(names)
+    wanted = {exhibit.name for exhibit in exhibits}
+    needed = [one for one in experiments() if wanted & set(one.figures)]
+    if find_spec("stable_baselines3") is None:
+        _refuse_q_learning(needed)
+    return Plan(
+        folder, tuple(exhibits), tuple(one.sized(seeds, limits) for one in needed), limits is None
+    )
+
+
+def _named(names: Sequence[str]) -> list[Exhibit]:
+    known = {exhibit.name: exhibit for exhibit in EXHIBITS}
+    for name in names:
+        if name not in known:
+            raise InvalidArgument(
+                f"There is no figure {name!r}. There are: all, {', '.join(known)}."
+            )
+    return [exhibit for exhibit in EXHIBITS if exhibit.name in names]
+
+
+def _refuse_q_learning(needed: Sequence[Experiment]) -> None:
+    figures = {name for one in needed if isinstance(one.study, QLearning) for name in one.figures}
+    if figures:
+        raise InvalidArgument(
+            f"Double Q-learning ({', '.join(sorted(figures))}) needs Stable-Baselines3: pip "
+            "install 'handrail[sb3]', or name other figures."
+        )
