@@ -38,9 +38,10 @@ def key_of(experiment: Experiment) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
-def folder_of(results: Path, experiment: Experiment, seed: int) -> Path:
-    """Where the results of one seed are, or will be."""
-    return results / "runs" / f"{experiment.name}-{key_of(experiment)}" / f"seed-{seed}"
+def folders_of(results: Path, experiment: Experiment) -> list[Path]:
+    """Where the results of each seed are, or will be."""
+    group = results / "runs" / f"{experiment.name}-{key_of(experiment)}"
+    return [group / f"seed-{seed}" for seed in range(experiment.seeds)]
 
 
 def read_finish(folder: Path) -> Finish | None:

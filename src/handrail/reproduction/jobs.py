@@ -18,7 +18,7 @@ from handrail.errors import (
 from handrail.parallel import Task
 from handrail.records import Record, Seconds
 from handrail.reproduction.cache import (
-    folder_of,
+    folders_of,
     read_finish,
     read_spent,
     write_finish,
@@ -108,10 +108,8 @@ class Job(Task):
 
 def jobs_of(experiment: Experiment, results: Path) -> list[Job]:
     """One per seed, done or not."""
-    return [
-        Job(experiment, seed, folder_of(results, experiment, seed))
-        for seed in range(experiment.seeds)
-    ]
+    folders = folders_of(results, experiment)
+    return [Job(experiment, seed, folder) for seed, folder in enumerate(folders)]
 
 
 def _train(study: Training, seed: int, folder: Path, say: Say, stop: Stop) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from handrail.arrays import Array
 from handrail.errors import HandrailError
-from handrail.reproduction.cache import Finish, folder_of, read_finish
+from handrail.reproduction.cache import Finish, folders_of, read_finish
 from handrail.reproduction.choosing_states import Choices, read_choices
 from handrail.reproduction.definitions import Experiment
 from handrail.reproduction.predicting import Predicted, read_predicted
@@ -119,7 +119,7 @@ class Results:
     def __init__(self, folder: Path, experiments: Sequence[Experiment], full: bool) -> None:
         self.full = full
         self.experiments = {one.name: one for one in experiments}
-        self._folder = folder
+        self._folders = {one.name: folders_of(folder, one) for one in experiments}
         self._learned: dict[str, Learned] = {}
 
     def judge(self, agrees: bool) -> bool | None:
@@ -128,8 +128,7 @@ class Results:
 
     def folders(self, name: str) -> list[Path]:
         """Of the seeds of an experiment."""
-        one = self.experiments[name]
-        return [folder_of(self._folder, one, seed) for seed in range(one.seeds)]
+        return self._folders[name]
 
     def learned(self, name: str) -> Learned:
         """A training or Q-learning experiment."""

@@ -13,6 +13,17 @@ from handrail.reproduction.results import Learned
 from handrail.statistics import spread
 
 
+def average(values: ArrayLike) -> float:
+    """Of the values that are known; NaN if none is."""
+    known = _known(values)
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def said(value: float, form: str = ".1f") -> str:
+    """A number, or a dash for NaN: what a reproduction that was cut down cannot know."""
+    return "–" if np.isnan(value) else f"{value:{form}}"
+
+
 def mean_and_deviation(values: ArrayLike) -> str:
     """`196.5 ± 1.4`; a dash without values."""
     known = _known(values)
@@ -92,4 +103,4 @@ def by_episode(learned: Learned, what: str, episodes: int) -> list[str]:
     table = learned.table(what)[:, :episodes]
     if what == "violations":
         return [f"{value:.2g}" for value in np.nanmax(table, axis=0)]
-    return [f"{value:.0f}" for value in np.nanmean(table, axis=0)]
+    return [f"{average(column):.0f}" for column in table.T]

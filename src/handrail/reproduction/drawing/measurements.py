@@ -130,7 +130,7 @@ def effort_figure(columns: Sequence[tuple[str, Sequence[Effort]]]) -> Figure:
 
 
 def kernel_figure(kernel: Array, n_batch: int) -> Figure:
-    """The size of a kernel's entries as an image, cut into the blocks of batch and constrained states."""
+    """The size of a kernel's entries, cut into the blocks of batch and constrained states."""
     figure = new_figure(5.6, 4.8)
     axes = figure.subplots()
     image = axes.imshow(np.abs(kernel), cmap="YlGnBu", interpolation="nearest")

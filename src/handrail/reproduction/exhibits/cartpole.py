@@ -28,7 +28,14 @@ from handrail.reproduction.drawing.style import (
 )
 from handrail.reproduction.exhibit import Content, Exhibit, Finding, Picture, Table
 from handrail.reproduction.results import Learned, Results
-from handrail.reproduction.words import by_episode, mean_and_deviation, passed, summary
+from handrail.reproduction.words import (
+    average,
+    by_episode,
+    mean_and_deviation,
+    passed,
+    said,
+    summary,
+)
 from handrail.runs import Run
 from handrail.violations import measure
 
@@ -47,9 +54,9 @@ def _learning(results: Results) -> Content:
         findings=(
             Finding(
                 "With a proper selection of constraints the agent is trained in 5 steps.",
-                f"episodes 5 to 9 score {mean_and_deviation(np.nanmean(early, axis=1))} "
+                f"episodes 5 to 9 score {mean_and_deviation([average(row) for row in early])} "
                 "(mean of the seeds ± deviation), of 200 possible",
-                results.judge(bool(np.nanmean(early) >= 190.0)),
+                results.judge(average(early) >= 190.0),
             ),
             Finding(
                 "Solved for all 10 seeds: an average score above 195 over 100 episodes.",
@@ -114,8 +121,8 @@ def _loss(results: Results) -> Content:
         findings=(
             Finding(
                 "The episode loss is initially large: the constraints are not yet fulfilled.",
-                f"the safe returns' part of the loss is {first:.3g} in episode 0, and {later:.3g} "
-                "on average in episodes 10 to 19",
+                f"the safe returns' part of the loss is {first:.3g} in episode 0, and "
+                f"{said(later, '.3g')} on average in episodes 10 to 19",
                 results.judge(first > 10.0 * abs(later)),
             ),
         ),
@@ -132,7 +139,7 @@ def _loss(results: Results) -> Content:
 def safe_part(learned: Learned) -> tuple[float, float]:
     """Mean size of the safe returns' loss in episode 0, and in episodes 10 to 19."""
     table = np.abs(learned.table("safe_losses"))
-    return float(np.nanmean(table[:, 0])), float(np.nanmean(table[:, 10:20]))
+    return average(table[:, 0]), average(table[:, 10:20])
 
 
 def _policy(results: Results) -> Content:
@@ -186,20 +193,20 @@ def _comparison(results: Results) -> Content:
     paper, plain = by_name["cartpole_paper"], by_name["cartpole_unconstrained_baseline"]
     equality = by_name["cartpole_equality_paper"]
     best = max(
-        float(np.nanmean([seed.first for seed in one.seeds]))
+        average([seed.first for seed in one.seeds])
         for name, one in by_name.items()
         if "unconstrained" in name
     )
-    constrained = float(np.nanmean([seed.first for seed in paper.seeds]))
+    constrained = average([seed.first for seed in paper.seeds])
     met = first_met(equality)
     return Content(
         findings=(
             Finding(
                 "Constraining makes learning much faster, as it eliminates the need to explore "
                 "states that are known to be unsafe.",
-                f"first 100 episodes: {constrained:.1f} with the constraints, at most {best:.1f} "
-                "without (three ways to weigh returns); the best of these, with a value function "
-                f"as baseline, passes on {passed(plain)}",
+                f"first 100 episodes: {said(constrained)} with the constraints, at most "
+                f"{said(best)} without (three ways to weigh returns); the best of these, with a "
+                f"value function as baseline, passes on {passed(plain)}",
                 results.judge(constrained > 1.5 * best),
             ),
             Finding(

@@ -21,7 +21,7 @@ from handrail.reproduction.exhibits.cartpole import (
     safe_part,
 )
 from handrail.reproduction.results import Learned, Results
-from handrail.reproduction.words import mean_and_deviation, summary
+from handrail.reproduction.words import mean_and_deviation, said, summary
 
 _WHY_DIVERGED = (
     "In the paper's table the cart's position ranges over five metres. A step that is solved at "
@@ -114,8 +114,8 @@ def _loss(results: Results) -> Content:
             ),
             Finding(
                 "It takes more episodes for the loss to disappear.",
-                f"safe returns' part in episodes 10 to 19: {later:.3g} with regions at x = 0, "
-                f"{static_later:.3g} with 18 static states",
+                f"safe returns' part in episodes 10 to 19: {said(later, '.3g')} with regions at "
+                f"x = 0, {said(static_later, '.3g')} with 18 static states",
                 results.judge(later > static_later),
             ),
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import gymnasium as gym
@@ -107,6 +108,7 @@ def _environments(_: Results) -> Content:
 
 def _frame(name: str, steps: int) -> NDArray[np.uint8]:
     """What an environment looks like after some steps of doing the same."""
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # there may be no screen, and none is needed
     env: gym.Env[Any, Any] = gym.make(name, render_mode="rgb_array")
     try:
         env.reset(seed=0)

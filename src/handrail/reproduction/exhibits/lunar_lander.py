@@ -14,7 +14,7 @@ from handrail.reproduction.drawing.style import ANOTHER, EXACT, OTHER, PAPER
 from handrail.reproduction.exhibit import Content, Exhibit, Finding, Picture
 from handrail.reproduction.exhibits.cartpole import safe_part
 from handrail.reproduction.results import Learned, Results
-from handrail.reproduction.words import mean_and_deviation, summary
+from handrail.reproduction.words import average, mean_and_deviation, said, summary
 
 _LANDED = 100.0  # landing pays 100 beside what the approach paid; crashing costs as much
 
@@ -30,7 +30,7 @@ def _learning(results: Results) -> Content:
     paper, every, literal, literal_every = (line.learned for line in lines)
     landings = [_first_landing(learned) for learned in (paper, literal)]
     lasts = [[seed.last for seed in learned.seeds] for learned in (paper, every, literal)]
-    level = float(np.nanmean(lasts[0]))
+    level = average(lasts[0])
     return Content(
         findings=(
             Finding(
@@ -43,7 +43,7 @@ def _learning(results: Results) -> Content:
                 "After 500 episodes the average of 100 episodes is just below 200.",
                 f"last 100 episodes {mean_and_deviation(lasts[0])} (every 10th step, as the "
                 f"paper), {mean_and_deviation(lasts[1])} (every step)",
-                results.judge(bool(170.0 <= level < 205.0)),
+                results.judge(170.0 <= level < 205.0),
                 "Learning from a tenth of the steps at the same step size is a tenth of the "
                 "learning, and standardised returns undo part of it.",
             ),
@@ -53,7 +53,7 @@ def _learning(results: Results) -> Content:
                 f"step) and {mean_and_deviation([s.last for s in literal_every.seeds])} (every "
                 f"step), below the {mean_and_deviation(lasts[0])} and "
                 f"{mean_and_deviation(lasts[1])} of reading them as horizontal velocity",
-                results.judge(bool(np.nanmean(lasts[2]) >= level)),
+                results.judge(average(lasts[2]) >= level),
                 "The text speaks of the horizontal velocity, and the signs mirror x: we take the "
                 "column for a misprint. Both files come with Handrail.",
             ),
@@ -95,8 +95,8 @@ def _loss(results: Results) -> Content:
         findings=(
             Finding(
                 "The loss was initially high, but declined quickly.",
-                f"safe returns' part of the loss: {first:.3g} in episode 0, {later:.3g} on average "
-                "in episodes 10 to 19",
+                f"safe returns' part of the loss: {first:.3g} in episode 0, "
+                f"{said(later, '.3g')} on average in episodes 10 to 19",
                 results.judge(first > 10.0 * later),
             ),
         ),

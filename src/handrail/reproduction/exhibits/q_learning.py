@@ -9,8 +9,8 @@ from handrail.reproduction.drawing.learning import Line, comparison_figure, scor
 from handrail.reproduction.drawing.style import EXACT, PAPER, Q_LEARNING
 from handrail.reproduction.exhibit import Content, Exhibit, Finding, Picture, Table
 from handrail.reproduction.results import Learned, Results
-from handrail.reproduction.words import mean_and_deviation, summary
-from handrail.statistics import WINDOW
+from handrail.reproduction.words import average, mean_and_deviation, said, summary
+from handrail.statistics import WINDOW, spread
 
 _ORDER = 10.0**0.5  # at least this many times as long rounds to an order of magnitude
 
@@ -51,7 +51,7 @@ def _cartpole(results: Results) -> Content:
 def _lunar_lander(results: Results) -> Content:
     q, paper = results.learned("lunar_lander_q_learning"), results.learned("lunar_lander_paper")
     exact = results.learned("lunar_lander_exact")
-    level = float(np.nanmean([seed.last for seed in paper.seeds]))
+    level = average([seed.last for seed in paper.seeds])
     reach = 0.9 * level
     slow, fast = episodes_to_level(q, reach), episodes_to_level(paper, reach)
     final = [seed.last for seed in q.seeds]
@@ -61,9 +61,9 @@ def _lunar_lander(results: Results) -> Content:
         findings=(
             Finding(
                 "Double deep Q-learning is one order of magnitude slower.",
-                f"a ten-episode average of {reach:.0f} (nine tenths of what the constrained "
-                f"learner ends with) takes {_median(fast)} episodes with constraints and "
-                f"{_median(slow)} with double Q-learning: {ratio:.0f} times as many (median of "
+                f"a ten-episode average of {said(reach, '.0f')} (nine tenths of what the "
+                f"constrained learner ends with) takes {_median(fast)} episodes with constraints "
+                f"and {_median(slow)} with double Q-learning: {ratio:.0f} times as many (median of "
                 "the seeds)",
                 results.judge(ratio > _ORDER),
             ),
@@ -73,10 +73,10 @@ def _lunar_lander(results: Results) -> Content:
                 f"explores (greedy policy in the end: {mean_and_deviation(greedy)}), the paper's "
                 f"setting {mean_and_deviation([seed.last for seed in paper.seeds])}, exact "
                 f"enforcement {mean_and_deviation([seed.last for seed in exact.seeds])}",
-                results.judge(bool(np.nanmean(final) > level)),
+                results.judge(average(final) > level),
                 "Of the learner as the paper sets it up. Held exactly and with a baseline, the "
                 "same constraints are no obstacle to the higher score."
-                if results.full and np.nanmean(final) > level
+                if average(final) > level
                 else "A tenth of the actions of Q-learning are random to the end (its zoo's "
                 "setting), which costs landings: the greedy policy does better.",
             ),
@@ -120,14 +120,14 @@ def _median(values: Array) -> str:
 
 def _steadiness(results: Results, paper: Learned, q: Learned) -> Finding:
     """Between seeds, and from episode to episode, at the end of learning."""
-    between = [float(np.nanstd([seed.last for seed in one.seeds], ddof=1)) for one in (paper, q)]
+    between = [spread([seed.last for seed in one.seeds]).deviation for one in (paper, q)]
     within = [
         float(np.mean([seed.scores[-WINDOW:].std() for seed in one.seeds])) for one in (paper, q)
     ]
     return Finding(
         "Constraints reduce oscillations and the variance between random seeds.",
-        f"deviation of the last-100 averages between seeds: {between[0]:.1f} with constraints, "
-        f"{between[1]:.1f} with double Q-learning; of the last 100 scores within a seed: "
+        f"deviation of the last-100 averages between seeds: {said(between[0])} with constraints, "
+        f"{said(between[1])} with double Q-learning; of the last 100 scores within a seed: "
         f"{within[0]:.1f} and {within[1]:.1f}",
         results.judge(between[0] < between[1] and within[0] < within[1]),
         "Both at the end of their own learning, which is short for the one and long for the other."
