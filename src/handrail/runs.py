@@ -8,10 +8,9 @@ simply played again.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -30,6 +29,7 @@ from handrail.storage import (
     FORMAT,
     check_format,
     load_state,
+    only_process,
     read_sealed,
     save_state,
     write_atomically,
@@ -38,7 +38,7 @@ from handrail.storage import (
 from handrail.version import VERSION
 
 CONFIGURATION, CONSTRAINTS = "configuration.json", "constraints.yaml"
-CHECKPOINTS, LOCK = "checkpoints", ".lock"
+CHECKPOINTS = "checkpoints"
 _KEPT = 2  # checkpoints: the newest, and one to fall back on
 Watch = Callable[[Record, Seconds], None]
 
@@ -136,7 +136,7 @@ class Run:
             stop: asked after every update; True ends the learning early, to be resumed.
             checkpoint_seconds: how much work a kill may cost; it is done again on resume.
         """
-        with _only_one_process(self.folder):
+        with _lock(self.folder):
             return self._learn(watch, stop, checkpoint_seconds)
 
     def _learn(
@@ -248,20 +248,10 @@ def is_run(folder: Path) -> bool:
 
 
 @contextmanager
-def _only_one_process(folder: Path) -> Iterator[None]:
-    """Two processes that learn in one folder would mix their lines.
-
-    The operating system lets go of the lock when the process ends, however it ends.
-    """
-    with _storing(folder):
-        file = (folder / LOCK).open("w")
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InvalidRun(
-                f"Another process is learning in {folder}. Wait for it, or stop it first."
-            ) from None
+def _lock(folder: Path) -> Iterator[None]:
+    with ExitStack() as stack:
+        with _storing(folder):
+            stack.enter_context(only_process(folder, "learning"))
         yield
 
 

@@ -7,10 +7,12 @@ goes unnoticed.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from safetensors.numpy import load, save
 from handrail.errors import InvalidRun
 
 FORMAT = 1  # of what a state contains; raised when older files can no longer be understood
+LOCK = ".lock"
 _KEY = "handrail"
 Tensors = Mapping[str, NDArray[Any]]
 State = dict[str, Any]
@@ -50,6 +53,22 @@ def write_atomically(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     _reach_the_disk(path.parent)
+
+
+@contextmanager
+def only_process(folder: Path, doing: str) -> Iterator[None]:
+    """Two processes that write into one folder would mix what they write.
+
+    The operating system lets go of the lock when the process ends, however it ends.
+    """
+    with (folder / LOCK).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InvalidRun(
+                f"Another process is {doing} in {folder}. Wait for it, or stop it first."
+            ) from None
+        yield
 
 
 def save_state(path: Path, tensors: Tensors, state: State) -> None:

@@ -13,12 +13,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
-from handrail.errors import HandrailError
+from handrail.errors import HandrailError, StorageFailure
 from handrail.parallel import Audience, Outcome, work
 from handrail.reproduction.forecast import Standing, seconds_left, share_done
 from handrail.reproduction.jobs import Job
 from handrail.reproduction.plan import make_plan
 from handrail.reproduction.writing import PAGE, write_results
+from handrail.storage import only_process
 
 out = Console()
 
@@ -51,16 +52,25 @@ def reproduce(
             names = ", ".join(e.name for e in plan.experiments if exhibit.name in e.figures)
             out.print(f"[bold]{exhibit.name}[/]: {exhibit.title} ({names or 'no experiment'})")
         return
-    outcome = run_jobs(plan.unfinished(), jobs or os.cpu_count() or 1)
-    if outcome.failures:
-        raise HandrailError("\n".join(outcome.failures))
-    if outcome.stopped:
-        out.print("Stopped. The same command continues where it was.", highlight=False)
-        raise typer.Exit(130)
-    out.print("Drawing figures and writing the report …", highlight=False)
-    report = write_results(plan, _command(figures or ["all"], seeds, quick))
+    _make_folder(folder)
+    with only_process(folder, "reproducing"):
+        outcome = run_jobs(plan.unfinished(), jobs or os.cpu_count() or 1)
+        if outcome.failures:
+            raise HandrailError("\n".join(outcome.failures))
+        if outcome.stopped:
+            out.print("Stopped. The same command continues where it was.", highlight=False)
+            raise typer.Exit(130)
+        out.print("Drawing figures and writing the report …", highlight=False)
+        report = write_results(plan, _command(figures or ["all"], seeds, quick))
     out.print(report.table(), highlight=False)
-    out.print(f"Report: {plan.folder / PAGE}", highlight=False)
+    out.print(f"Report: {folder / PAGE}", highlight=False)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageFailure(f"--out {folder}: {error.strerror or error}.") from error
 
 
 def _command(figures: Sequence[str], seeds: int | None, quick: bool) -> str:

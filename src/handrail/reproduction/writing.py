@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import matplotlib as mpl
+from PIL import Image
 
 from handrail.reproduction.exhibit import Picture
 from handrail.reproduction.markdown import to_markdown
@@ -23,7 +24,7 @@ from handrail.reproduction.studies import QLearning, Training
 from handrail.storage import write_atomically
 
 PAGE, MARKDOWN, FIGURES, METRICS = "report.html", "README.md", "figures", "metrics"
-_DOTS_PER_INCH = 110
+_DOTS_PER_INCH = 150
 _PACKAGES = ("handrail", "torch", "numpy", "scipy", "gymnasium", "stable-baselines3")
 
 
@@ -72,7 +73,16 @@ def _rendered(picture: Picture, ending: str) -> bytes:
     buffer = io.BytesIO()
     metadata = {"Date": None} if ending == "svg" else {"Software": None}
     picture.figure.savefig(buffer, format=ending, dpi=_DOTS_PER_INCH, metadata=metadata)
-    return buffer.getvalue()
+    return _compressed(buffer) if ending == "png" else buffer.getvalue()
+
+
+def _compressed(png: io.BytesIO) -> bytes:
+    """With the 256 colours that suit it best: less than half the size, no difference to the eye."""
+    with Image.open(png) as image:
+        few = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    smaller = io.BytesIO()
+    few.save(smaller, "PNG", optimize=True)
+    return smaller.getvalue()
 
 
 @contextmanager
