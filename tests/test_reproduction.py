@@ -166,7 +166,7 @@ def test_a_job_stops_goes_on_and_is_never_done_twice(tmp_path: Path) -> None:
     assert heard == [0.0, 1 / 6, 2 / 6, 3 / 6]
     job.run(heard.append, never)
     assert job.done
-    assert heard[4:] == [0.0, 4 / 6, 5 / 6, 1.0]
+    assert heard[4:] == [3 / 6, 4 / 6, 5 / 6, 1.0]
     whole.run(nothing, never)
     metrics = [(one.folder / "run" / "metrics.jsonl").read_bytes() for one in (job, whole)]
     assert metrics[0] == metrics[1]

@@ -120,11 +120,9 @@ class _Board(Audience):
     def hear(self, number: int, message: Any) -> None:
         fraction: float = message
         if number not in self._begun:
-            self._begun[number] = monotonic()
+            self._begun[number], self._before[number] = monotonic(), fraction
             name = self._jobs[number].name
             self._lines[number] = self._progress.add_task(f"  {name}", total=1.0, note="")
-        elif self._fractions[number] == 0.0 and self._before[number] == 0.0 and fraction > 0.1:
-            self._before[number] = fraction  # taken up where an earlier sitting left it
         self._fractions[number] = fraction
         self._progress.update(self._lines[number], completed=fraction)
         self._show()

@@ -27,7 +27,7 @@ from handrail.reproduction.cache import (
 from handrail.reproduction.choosing_states import choose_all
 from handrail.reproduction.definitions import Experiment
 from handrail.reproduction.predicting import predict_all
-from handrail.reproduction.q_learning import learn_q
+from handrail.reproduction.q_learning import learn_q, steps_learned
 from handrail.reproduction.studies import (
     Choosing,
     Prediction,
@@ -75,7 +75,7 @@ class Job(Task):
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         start, before = monotonic(), read_spent(self.folder)
-        say(0.0)
+        say(self._done_before())
         message = ""
         try:
             finished = self._work(say, stop)
@@ -86,6 +86,15 @@ class Job(Task):
             write_finish(self.folder, message, spent)
         else:
             write_spent(self.folder, spent)
+
+    def _done_before(self) -> float:
+        """How much of it earlier sittings did, from 0 to 1."""
+        study, run = self.experiment.study, self.folder / "run"
+        if isinstance(study, Training) and is_run(run):
+            return len(Run.open(run).records()) / study.episodes
+        if isinstance(study, QLearning):
+            return steps_learned(self.folder) / study.timesteps
+        return 0.0
 
     def _work(self, say: Say, stop: Stop) -> bool:
         """False if it was asked to stop. Short studies are not asked: they take seconds."""

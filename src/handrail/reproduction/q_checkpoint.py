@@ -24,11 +24,12 @@ from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 
 from handrail.errors import Diverged, InvalidRun
+from handrail.ledger import METRICS
 from handrail.reproduction.double_q import DoubleDQN
 from handrail.rollout import Start
 from handrail.storage import FORMAT, check_format, load_state, prefixed, save_state, to_line, under
 
-METRICS, CHECKPOINT = "metrics.jsonl", "checkpoint.safetensors"
+CHECKPOINT = "checkpoint.safetensors"
 _ASK_SECONDS = 0.5  # how long an order to stop may go unheard within an episode
 _COUNTERS = ("num_timesteps", "_n_calls", "_n_updates", "_episode_num", "exploration_rate")
 _TRANSITION = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")

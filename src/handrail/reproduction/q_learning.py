@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import difflib
 import inspect
+import json
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from handrail.errors import HandrailError, InvalidArgument
+from handrail.ledger import METRICS
 from handrail.reproduction.studies import Playground, QLearning
 from handrail.rollout import Start
 from handrail.storage import to_json, write_atomically
@@ -61,6 +63,19 @@ def learn_q(
         return True
     with one_thread():
         return _learn(study, seed, folder, say, stop, checkpoint_seconds)
+
+
+def steps_learned(folder: Path) -> int:
+    """Environment steps that the metrics know of; what came after a checkpoint is taken again."""
+    episodes = read_metrics(folder)
+    return int(episodes[-1]["steps"]) if episodes else 0
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """What was recorded of every episode; a line that was being written is left out."""
+    path = folder / METRICS
+    content = path.read_bytes() if path.exists() else b""
+    return [json.loads(line) for line in content.split(b"\n")[:-1]]
 
 
 def _learn(

@@ -17,6 +17,7 @@ from handrail.reproduction.cache import Finish, folders_of, read_finish
 from handrail.reproduction.choosing_states import Choices, read_choices
 from handrail.reproduction.definitions import Experiment
 from handrail.reproduction.predicting import Predicted, read_predicted
+from handrail.reproduction.q_learning import EVALUATION, read_metrics
 from handrail.reproduction.studies import QLearning, Training
 from handrail.reproduction.timing import Times, read_times
 from handrail.rulebook import load
@@ -200,14 +201,14 @@ def _trained(number: int, folder: Path) -> Seed:
 
 
 def _q_learned(number: int, folder: Path) -> Seed:
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    lines = read_metrics(folder)
 
     def column(name: str) -> Array:
         values = [line[name] for line in lines]
         return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
     nothing = np.full(len(lines), np.nan)
-    evaluation = json.loads((folder / "evaluation.json").read_text())
+    evaluation = json.loads((folder / EVALUATION).read_text())
     return Seed(
         number=number,
         scores=column("score"),
