@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -43,8 +43,9 @@ def score_figure(line: Line) -> Figure:
     figure, (axes,) = panels()
     table = line.learned.table("scores")
     _draw_seeds(axes, table)
-    _draw_mean(axes, line, table, "mean of the seeds ± standard deviation")
-    average = trailing_average(mean_over_seeds(table), WINDOW)
+    alone = Line(line.learned, replace(line.role, line="-"))
+    _draw_mean(axes, alone, table, "mean of the seeds ± standard deviation")
+    average = trailing_average(_mean_of_most(table), WINDOW)
     axes.plot(
         average, color="black", linestyle="--", linewidth=1.4, label="its 100-episode average"
     )
@@ -122,15 +123,22 @@ def _draw_seeds(axes: Axes, table: Array) -> None:
 
 
 def _draw_mean(axes: Axes, line: Line, table: Array, label: str) -> None:
-    axes.plot(mean_over_seeds(table), label=label, **line.role.style())
+    axes.plot(_mean_of_most(table), label=label, **line.role.style())
     _fill(axes, table, line.role)
+
+
+def _mean_of_most(table: Array) -> Array:
+    """Over seeds, as long as most of them go on: the few that are left then say little of all."""
+    going = (~np.isnan(table)).sum(axis=0)
+    mean: Array = np.where(2 * going > len(table), mean_over_seeds(table), np.nan)
+    return mean
 
 
 def _fill(axes: Axes, table: Array, role: Role) -> None:
     """One standard deviation to each side of the mean."""
     if len(table) < 2:
         return
-    mean, spread = mean_over_seeds(table), _deviation(table)
+    mean, spread = _mean_of_most(table), _deviation(table)
     axes.fill_between(
         np.arange(len(mean)), mean - spread, mean + spread, color=role.colour, alpha=0.16, lw=0
     )
