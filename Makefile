@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-.PHONY: help demo test test-slow lint bench docs clean
+.PHONY: help demo test test-slow lint bench reproduce docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -36,6 +36,14 @@ lint: $(READY) ## ruff, mypy --strict, layers
 
 bench: $(READY) ## side-by-side timings, written to docs/benchmarks
 	$(BIN)/python -m benchmarks
+
+reproduce: $(READY) ## every figure, table and claim of the paper (two hours), kept in docs/reproduction
+	rm -rf results/figures results/metrics docs/reproduction
+	$(BIN)/handrail reproduce all
+	mkdir -p docs/reproduction/figures
+	cp results/README.md results/report.html docs/reproduction
+	cp results/figures/*.png docs/reproduction/figures
+	cp -r results/metrics docs/reproduction
 
 docs: $(READY) ## run every example of the docs, and check their links
 	$(BIN)/python docs/check.py

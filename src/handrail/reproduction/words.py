@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from handrail.arrays import Array
 from handrail.reproduction.exhibit import Table
 from handrail.reproduction.results import Learned
-from handrail.statistics import spread
+from handrail.statistics import Spread, spread
 
 
 def average(values: ArrayLike) -> float:
@@ -26,20 +26,19 @@ def said(value: float, form: str = ".1f") -> str:
 
 def mean_and_deviation(values: ArrayLike) -> str:
     """`196.5 ± 1.4`; a dash without values."""
-    known = _known(values)
-    if not len(known):
-        return "–"
-    one = spread(known.tolist())
-    return f"{one.mean:.1f} ± {one.deviation:.1f}"
+    one = _spread(values)
+    return "–" if one is None else f"{one.mean:.1f} ± {one.deviation:.1f}"
 
 
 def middle(values: ArrayLike) -> str:
     """The interquartile mean and its 95 % bootstrap interval: `196.7 [195.8, 198.2]`."""
+    one = _spread(values)
+    return "–" if one is None else f"{one.iqm:.1f} [{one.interval[0]:.1f}, {one.interval[1]:.1f}]"
+
+
+def _spread(values: ArrayLike) -> Spread | None:
     known = _known(values)
-    if not len(known):
-        return "–"
-    one = spread(known.tolist())
-    return f"{one.iqm:.1f} [{one.interval[0]:.1f}, {one.interval[1]:.1f}]"
+    return spread(known.tolist()) if len(known) else None
 
 
 def _known(values: ArrayLike) -> Array:
