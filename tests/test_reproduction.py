@@ -206,11 +206,11 @@ study:
 
 def test_a_full_disk_is_not_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> bool:
-        raise StorageFailure("No space left.")
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(jobs_module, "_train", full)
     job = jobs_of(NARROW_EXPERIMENT, tmp_path)[0]
-    with pytest.raises(StorageFailure):
+    with pytest.raises(StorageFailure, match=r"seed-0: No space left on device. What was finished"):
         job.run(nothing, never)
     assert not job.done
 

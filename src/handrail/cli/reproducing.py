@@ -107,7 +107,7 @@ class _Board(Audience):
         )
         self._whole = self._progress.add_task("everything", total=1.0, note="")
         self._lines: dict[int, TaskID] = {}
-        self._logged = 0.0
+        self._shown = self._logged = 0.0
 
     def __enter__(self) -> _Board:
         if self._jobs:
@@ -138,6 +138,10 @@ class _Board(Audience):
         self._console.print(text)
 
     def _show(self) -> None:
+        """At most a few times a second: jobs may say something after every episode."""
+        if monotonic() - self._shown < 0.25 and len(self._took) < len(self._jobs):
+            return
+        self._shown = monotonic()
         standings = self._standings()
         left = timedelta(seconds=round(seconds_left(standings, self._processes)))
         note = f"{len(self._took)} of {len(self._jobs)} jobs, about {left} left"

@@ -39,28 +39,34 @@ class Standing:
 
 def seconds_left(standings: Sequence[Standing], processes: int) -> float:
     """Until the last job ends, so many at a time."""
-    left = [_expected(one, standings) * (1.0 - one.fraction) for one in standings]
+    expected = _expected(standings)
+    left = [e * (1.0 - one.fraction) for e, one in zip(expected, standings, strict=True)]
     return max(sum(left) / processes, max(left, default=0.0))
 
 
 def share_done(standings: Sequence[Standing]) -> float:
     """How much of all work is done, from 0 to 1."""
-    expected = [_expected(one, standings) for one in standings]
+    expected = _expected(standings)
     done = sum(e * one.fraction for e, one in zip(expected, standings, strict=True))
     return done / sum(expected) if expected else 1.0
 
 
-def _expected(one: Standing, standings: Sequence[Standing]) -> float:
-    """Seconds that a job takes: its own pace, that of its like, or the guess."""
-    if one.pace is not None:
-        return one.pace
-    like = [p for s in standings if s.experiment == one.experiment and (p := s.pace) is not None]
-    if like:
-        return sum(like) / len(like)
-    return one.guess * _correction(standings)
+def _expected(standings: Sequence[Standing]) -> list[float]:
+    """Seconds that each job takes: by its own pace, by that of its like, or by the guess.
 
-
-def _correction(standings: Sequence[Standing]) -> float:
-    """How much slower than guessed everything is that has a pace: this machine, today."""
-    known = [(s.guess, p) for s in standings if (p := s.pace) is not None]
-    return sum(p for _, p in known) / sum(g for g, _ in known) if known else 1.0
+    Guesses are corrected by how much slower than guessed everything is that has a pace: this
+    machine, today.
+    """
+    known = [(one, pace) for one in standings if (pace := one.pace) is not None]
+    like: dict[str, list[float]] = {}
+    for one, pace in known:
+        like.setdefault(one.experiment, []).append(pace)
+    usual = {name: sum(paces) / len(paces) for name, paces in like.items()}
+    guessed = sum(one.guess for one, _ in known)
+    correction = sum(pace for _, pace in known) / guessed if known else 1.0
+    return [
+        pace
+        if (pace := one.pace) is not None
+        else usual.get(one.experiment, one.guess * correction)
+        for one in standings
+    ]

@@ -13,6 +13,7 @@ from handrail.errors import (
     HandrailError,
     InfeasibleConstraints,
     SolverFailure,
+    StorageFailure,
     UnsatisfiedConstraints,
 )
 from handrail.parallel import Task
@@ -81,6 +82,11 @@ class Job(Task):
             finished = self._work(say, stop)
         except _RESULTS as error:
             finished, message = True, str(error)
+        except OSError as error:
+            raise StorageFailure(
+                f"{self.folder}: {error.strerror or error}. What was finished is kept: make room, "
+                "then run the same command again."
+            ) from error
         spent = before + monotonic() - start
         if finished:
             write_finish(self.folder, message, spent)
