@@ -113,14 +113,10 @@ def test_quick_is_small_and_full_is_not(tmp_path: Path) -> None:
 
 
 def test_a_figure_needs_only_its_own_experiments(tmp_path: Path) -> None:
-    plan = make_plan(["prediction", "disks-table"], tmp_path, seeds=3)
-    assert [exhibit.name for exhibit in plan.exhibits] == ["prediction", "disks-table"]
-    assert {one.name for one in plan.experiments} == {
-        "prediction_1e3",
-        "prediction_1e4",
-        "prediction_1e5",
-    }
-    assert len(plan.jobs()) == 9
+    plan = make_plan(["disks-choice", "table-cartpole"], tmp_path, seeds=3)
+    assert [exhibit.name for exhibit in plan.exhibits] == ["disks-choice", "table-cartpole"]
+    assert {one.name for one in plan.experiments} == {"disks_deviation", "disks_return"}
+    assert len(plan.jobs()) == 6
 
 
 def test_q_learning_without_stable_baselines_is_refused_before_anything(
@@ -290,6 +286,25 @@ def test_predictions_are_exact_to_first_order(tmp_path: Path) -> None:
     # The first update starts from the same policy: its error falls with the square of the step.
     assert errors[0] / errors[1] == pytest.approx(100.0, rel=0.25)
     assert errors[1] / errors[2] == pytest.approx(100.0, rel=0.25)
+
+
+def test_averaged_predictions_are_those_of_a_mean(tmp_path: Path) -> None:
+    found = []
+    for averaged in (False, True):
+        folder = tmp_path / str(averaged)
+        folder.mkdir()
+        settings = {**NARROW, "enforcement": "none"}
+        study = Prediction(
+            kind="prediction",
+            constraints="cartpole",
+            episodes=1,
+            settings=settings,
+            averaged=averaged,
+        )
+        predict_all(study, 0, folder, nothing)
+        found.append(read_predicted(folder))
+    summed, mean = found
+    assert mean.predicted * summed.scores[0] == pytest.approx(summed.predicted)  # a point a step
 
 
 def test_choices_are_what_the_update_compares(tmp_path: Path) -> None:

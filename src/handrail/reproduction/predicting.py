@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
 import numpy as np
 
+from handrail.advantages import make_baseline
 from handrail.arrays import Array
 from handrail.batches import Batch
-from handrail.learning import Learner
-from handrail.players import make_player
+from handrail.learning import LEARNING
+from handrail.players import Round, make_player
 from handrail.reproduction.studies import Prediction
-from handrail.rollout import Episode
 from handrail.runs import make_policy
 from handrail.storage import load_state, save_state
 from handrail.tangent import predict_change
 from handrail.threads import one_thread
+from handrail.updates import apply_update
 
 FILE = "prediction.safetensors"
 
@@ -49,25 +50,22 @@ def predict_all(study: Prediction, seed: int, folder: Path, say: Callable[[float
     """Learn without constraints, and predict each update."""
     book = study.rulebook(seed)
     env = book.make_environment()
-    settings = book.settings.learner
-    policy = make_policy(book, env)
-    learner = Learner(make_player(env, settings.episodes_per_update), policy, None, settings)
+    settings, policy = book.settings.learner, make_policy(book, env)
+    player, baseline = make_player(env, 1), make_baseline(settings, len(book.observations))
     predicted, actual, scores = [], [], []
-    seen: list[tuple[Array, Array, Array]] = []
-
-    def look(_: Sequence[Episode], batch: Batch) -> None:
-        states = np.asarray(batch.states)
-        change = predict_change(policy, batch, states, settings.step_size)
-        seen.append((states, policy.probabilities(states), change))
-
     with one_thread():
-        for episode in range(study.episodes):
-            records, _ = learner.turn(look)
-            states, before, change = seen.pop()
+        for number in range(study.episodes):
+            played = player.play(policy, Round(seed, LEARNING, number))
+            returns = baseline.advantages(played, settings.discount)[0]
+            scale = 1.0 / len(returns) if study.averaged else 1.0
+            batch = Batch(played[0].states, played[0].actions, scale * returns)
+            before = policy.probabilities(batch.states)
+            change = predict_change(policy, batch, batch.states, settings.step_size)
+            apply_update(policy, None, batch, settings)
             predicted.append(change.mean(axis=0))
-            actual.append((policy.probabilities(states) - before).mean(axis=0))
-            scores.append(records[0].score)
-            say((episode + 1) / study.episodes)
+            actual.append((policy.probabilities(batch.states) - before).mean(axis=0))
+            scores.append(played[0].score)
+            say((number + 1) / study.episodes)
     tensors = {
         "predicted": np.array(predicted),
         "actual": np.array(actual),

@@ -88,6 +88,9 @@ class Prediction(_Learning):
     """How well the tangent kernel predicts each step (the paper's appendix A)."""
 
     kind: Literal["prediction"]
+    averaged: bool = False
+    """Average the gradient over the steps of the episode, as a mean loss does, instead of adding
+    it up as the paper's equations do."""
 
 
 @final
