@@ -18,9 +18,9 @@ from handrail.reproduction.cache import folders_of, key_of, read_finish
 from handrail.reproduction.choosing_states import choose_all, read_choices
 from handrail.reproduction.definitions import experiments, parse
 from handrail.reproduction.exhibits import EXHIBITS
-from handrail.reproduction.exhibits.cartpole import first_met, safe_part
+from handrail.reproduction.exhibits.cartpole import first_met, safe_size
 from handrail.reproduction.exhibits.constraint_tables import CONSTRAINT_TABLES, DISKS_TABLE
-from handrail.reproduction.exhibits.q_learning import episodes_to_level
+from handrail.reproduction.exhibits.q_learning import episodes_to_level, still_rising
 from handrail.reproduction.forecast import Standing, seconds_left, share_done
 from handrail.reproduction.jobs import jobs_of
 from handrail.reproduction.plan import make_plan
@@ -112,6 +112,12 @@ def test_quick_is_small_and_full_is_not(tmp_path: Path) -> None:
     assert max(sizes) == 30
 
 
+def test_fewer_seeds_than_an_experiment_has_judge_nothing(tmp_path: Path) -> None:
+    assert not make_plan(["cartpole"], tmp_path, seeds=9).full
+    assert make_plan(["cartpole"], tmp_path, seeds=10).full
+    assert Results(tmp_path, [], full=False).judge(True) is None
+
+
 def test_a_figure_needs_only_its_own_experiments(tmp_path: Path) -> None:
     plan = make_plan(["disks-choice", "table-cartpole"], tmp_path, seeds=3)
     assert [exhibit.name for exhibit in plan.exhibits] == ["disks-choice", "table-cartpole"]
@@ -123,8 +129,14 @@ def test_q_learning_without_stable_baselines_is_refused_before_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("handrail.reproduction.plan.find_spec", lambda _: None)
-    with pytest.raises(InvalidArgument, match=r"cartpole-q-learning.*pip install 'handrail\[sb3\]"):
+    with pytest.raises(InvalidArgument) as caught:
         make_plan(["cartpole-q-learning"], tmp_path)
+    assert str(caught.value) == (
+        "stable_baselines3 is not installed, and cartpole_q_learning needs it: pip install "
+        "'handrail[sb3]', or name other figures (--list)."
+    )
+    with pytest.raises(InvalidArgument, match=r"Box2D is not installed.*'handrail\[box2d\]'"):
+        make_plan(["lunar-lander"], tmp_path)
     assert make_plan(["cartpole"], tmp_path).experiments
 
 
@@ -342,6 +354,12 @@ def test_choosing_everywhere_is_refused(tmp_path: Path) -> None:
         choose_all(study, 0, tmp_path, nothing)
 
 
+def test_rising_is_what_the_last_fifty_episodes_tell() -> None:
+    assert still_rising(learned([0.0] * 60 + [10.0] * 50))
+    assert not still_rising(learned([10.0] * 110))
+    assert not still_rising(learned([0.0] * 60 + [4.0] * 50))
+
+
 def test_exponents_are_those_of_power_laws() -> None:
     sizes = np.array([10.0, 20.0, 40.0, 80.0])
     seconds = {"kernel": 3.0 * sizes**2, "update": 1.0 + 0.0 * sizes, "solve": sizes**1.5}
@@ -354,7 +372,9 @@ def test_exponents_are_those_of_power_laws() -> None:
 
 
 def test_times_are_measured_for_every_size(tmp_path: Path) -> None:
-    study = UpdateTimes(kind="update_times", width=16, batch=[5, 20, 60], constrained=[2, 9])
+    study = UpdateTimes(
+        kind="update_times", width=16, batch=[5, 20, 60], constrained=[2, 9], points=[3, 8]
+    )
     assert study.within(Limits(1, 1, 20)).batch == [5, 20]
     assert study.within(Limits(1, 1, 1)).constrained == [2]
     heard: list[float] = []
@@ -362,8 +382,8 @@ def test_times_are_measured_for_every_size(tmp_path: Path) -> None:
     times = read_times(tmp_path)
     assert times["batch"].sizes.tolist() == [5.0, 20.0, 60.0]
     assert times["constrained"].sizes.tolist() == [2.0, 9.0]
+    assert times["points"].sizes.tolist() == [3.0, 8.0]
     for sweep in times.values():
-        assert (sweep.seconds["update"] > sweep.seconds["solve"]).all()
         assert all((seconds > 0.0).all() for seconds in sweep.seconds.values())
     assert heard[-1] == 1.0
 
@@ -372,7 +392,7 @@ def learned(*scores: list[float], pass_mark: float = 195.0, **columns: Any) -> L
     seeds = []
     for number, one in enumerate(scores):
         blank = np.full(len(one), np.nan)
-        parts = {"losses": blank, "safe_losses": blank, "violations": blank}
+        parts = dict.fromkeys(("losses", "safe_losses", "safe_sizes", "violations"), blank)
         parts |= {name: np.array(rows[number]) for name, rows in columns.items()}
         steps = np.cumsum(np.maximum(np.array(one), 1.0))
         seeds.append(Seed(number, np.array(one), steps, message="", **parts))
@@ -396,8 +416,8 @@ def test_first_met_is_where_the_worst_seed_stays_within_a_hundredth() -> None:
 def test_levels_and_losses() -> None:
     climbing = [0.0] * 10 + [100.0] * 20
     assert episodes_to_level(learned(climbing, [0.0] * 30), 50.0).tolist() == [15.0, 30.0]
-    losses = [[-8.0] + [1.0] * 9 + [0.5] * 20]
-    assert safe_part(learned(climbing, safe_losses=losses)) == (8.0, 0.5)
+    sizes = [[8.0] + [1.0] * 9 + [0.5] * 20]
+    assert safe_size(learned(climbing, safe_sizes=sizes)) == (8.0, 0.5)
 
 
 # The constraint tables

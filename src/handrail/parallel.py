@@ -94,6 +94,8 @@ def work(
 
     def on_interrupt(_signal: int, _frame: FrameType | None) -> None:
         if stop.is_set():
+            for worker in multiprocessing.active_children():
+                worker.kill()
             raise KeyboardInterrupt
         stop.set()
         audience.notice("Stopping where it can be continued; press Ctrl-C again to stop at once.")
@@ -112,8 +114,10 @@ def work(
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
+        stopped = stop.is_set()
+        stop.set()  # whatever went wrong here, nobody works on for nothing
         workers.shutdown(wait=True, cancel_futures=True)
-    return Outcome(stop.is_set(), tuple(failures))
+    return Outcome(stopped, tuple(dict.fromkeys(failures)))
 
 
 def _pass_on(messages: Any, audience: Audience, wait: bool = True) -> None:
@@ -130,7 +134,8 @@ def _failure(future: Future[str | None], task: Task) -> list[str]:
     try:
         message = future.result()
     except BrokenProcessPool:
-        message = "a process was killed. What was recorded is kept."
+        # All tasks that were left end so, whoever was killed.
+        return ["A process was killed, perhaps for want of memory. What was recorded is kept."]
     return [] if message is None else [f"{task.name}: {message}"]
 
 

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from handrail.cli.films import film, refuse_unrenderable, watch
 from handrail.cli.groups import free_folder, open_runs, refuse_mixing, seed_folder
@@ -64,7 +65,7 @@ def main() -> None:
     try:
         app()
     except HandrailError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False, markup=True)
+        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
         sys.exit(2)
 
 

@@ -15,9 +15,12 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 from handrail.errors import HandrailError, StorageFailure
 from handrail.parallel import Audience, Outcome, work
+from handrail.reproduction.definitions import experiments
+from handrail.reproduction.exhibit import Exhibit
 from handrail.reproduction.forecast import Standing, seconds_left, share_done
 from handrail.reproduction.jobs import Job
-from handrail.reproduction.plan import make_plan
+from handrail.reproduction.plan import Plan, exhibits_named, make_plan
+from handrail.reproduction.report import Report
 from handrail.reproduction.writing import PAGE, write_results
 from handrail.storage import only_process
 
@@ -39,38 +42,48 @@ def reproduce(
         bool, typer.Option("--quick", help="2 seeds and fewer episodes, to see that it works.")
     ] = False,
     folder: Annotated[
-        Path, typer.Option("--out", help="Of the results; what is there is not computed again.")
-    ] = Path("results"),
+        Path | None,
+        typer.Option("--out", help="By default results, or results/quick with --quick."),
+    ] = None,
     listed: Annotated[
         bool, typer.Option("--list", help="Name the figures and their experiments.")
     ] = False,
 ) -> None:
     """Reproduce the paper: each figure and table with our numbers beside its claims."""
-    plan = make_plan(figures or ["all"], folder, seeds, quick)
+    names = figures or ["all"]
     if listed:
-        for exhibit in plan.exhibits:
-            names = ", ".join(e.name for e in plan.experiments if exhibit.name in e.figures)
-            out.print(f"[bold]{exhibit.name}[/]: {exhibit.title} ({names or 'no experiment'})")
+        _list(exhibits_named(names))
         return
-    _make_folder(folder)
-    with only_process(folder, "reproducing"):
-        outcome = run_jobs(plan.unfinished(), jobs or os.cpu_count() or 1)
-        if outcome.failures:
-            raise HandrailError("\n".join(outcome.failures))
-        if outcome.stopped:
-            out.print("Stopped. The same command continues where it was.", highlight=False)
-            raise typer.Exit(130)
-        out.print("Drawing figures and writing the report …", highlight=False)
-        report = write_results(plan, _command(figures or ["all"], seeds, quick))
-    out.print(report.table(), highlight=False)
-    out.print(f"Report: {folder / PAGE}", highlight=False)
-
-
-def _make_folder(folder: Path) -> None:
+    # What is cut down has a folder of its own, or its report would replace that of the whole.
+    target = folder or (Path("results") / "quick" if quick else Path("results"))
+    plan = make_plan(names, target, seeds, quick)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
+        with only_process(target, "reproducing"):
+            report = _reproduce(plan, jobs or os.cpu_count() or 1, _command(names, seeds, quick))
     except OSError as error:
-        raise StorageFailure(f"--out {folder}: {error.strerror or error}.") from error
+        raise StorageFailure(
+            f"{error.filename or target}: {error.strerror or error}. What was finished is kept."
+        ) from error
+    out.print(report.table(), highlight=False)
+    out.print(f"Report: {target / PAGE}", highlight=False)
+
+
+def _list(exhibits: Sequence[Exhibit]) -> None:
+    for exhibit in exhibits:
+        names = ", ".join(one.name for one in experiments() if exhibit.name in one.figures)
+        out.print(f"[bold]{exhibit.name}[/]: {exhibit.title} ({names or 'no experiment'})")
+
+
+def _reproduce(plan: Plan, processes: int, command: str) -> Report:
+    outcome = run_jobs(plan.unfinished(), processes)
+    if outcome.failures:
+        raise HandrailError("\n".join(outcome.failures))
+    if outcome.stopped:
+        out.print("Stopped. The same command continues where it was.", highlight=False)
+        raise typer.Exit(130)
+    out.print("Drawing figures and writing the report …", highlight=False)
+    return write_results(plan, command)
 
 
 def _command(figures: Sequence[str], seeds: int | None, quick: bool) -> str:

@@ -72,26 +72,34 @@ class Job(Task):
 
     def run(self, say: Callable[[Any], None], stop: Stop) -> None:
         """Do it, or what is left of it, and say how much of it is done, from 0 to 1."""
-        if self.done:
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        start, before = monotonic(), read_spent(self.folder)
-        say(self._done_before())
-        message = ""
         try:
-            finished = self._work(say, stop)
-        except _RESULTS as error:
-            finished, message = True, str(error)
+            if not self.done:
+                self._run(say, stop)
         except OSError as error:
             raise StorageFailure(
                 f"{self.folder}: {error.strerror or error}. What was finished is kept: make room, "
                 "then run the same command again."
             ) from error
+
+    def _run(self, say: Say, stop: Stop) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        start, before = monotonic(), read_spent(self.folder)
+        say(self._done_before())
+        finished, message = self._outcome(say, stop)
         spent = before + monotonic() - start
         if finished:
             write_finish(self.folder, message, spent)
         else:
             write_spent(self.folder, spent)
+
+    def _outcome(self, say: Say, stop: Stop) -> tuple[bool, str]:
+        """Whether it is finished, and why a learner could not go on."""
+        try:
+            return self._work(say, stop), ""
+        except _RESULTS as error:
+            if not isinstance(self.experiment.study, Training | QLearning):
+                raise  # of the other studies nothing is left that could be shown
+            return True, str(error)
 
     def _done_before(self) -> float:
         """How much of it earlier sittings did, from 0 to 1."""
@@ -103,7 +111,7 @@ class Job(Task):
         return 0.0
 
     def _work(self, say: Say, stop: Stop) -> bool:
-        """False if it was asked to stop. Short studies are not asked: they take seconds."""
+        """False if it was asked to stop; studies of seconds or a few minutes are not asked."""
         study = self.experiment.study
         match study:
             case Training():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,7 +21,9 @@ def write_metrics(learned: Iterable[Learned], folder: Path) -> None:
     """`folder/experiment/seed-0.csv`, …; numbers with five digits, empty where there is nothing."""
     for one in learned:
         target = folder / one.experiment.name
-        target.mkdir(parents=True, exist_ok=True)
+        if target.exists():
+            shutil.rmtree(target)  # of more seeds, or of other sizes
+        target.mkdir(parents=True)
         for seed in one.seeds:
             write_atomically(target / f"seed-{seed.number}.csv", _table(seed).encode())
 
@@ -36,6 +39,6 @@ def _table(seed: Seed) -> str:
 
 
 def _cell(value: float) -> str:
-    if np.isnan(value):
+    if not np.isfinite(value):
         return ""
-    return f"{value:.0f}" if value == round(value) else f"{value:.5g}"
+    return f"{value:.0f}" if value == round(value) and abs(value) < 1e9 else f"{value:.5g}"

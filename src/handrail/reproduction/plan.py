@@ -58,30 +58,39 @@ def sized_plan(
     names: Sequence[str], folder: Path, seeds: int | None, limits: Limits | None
 ) -> Plan:
     """The same with limits of one's own."""
-    exhibits = EXHIBITS if "all" in names else _named(names)
+    exhibits = exhibits_named(names)
     wanted = {exhibit.name for exhibit in exhibits}
     needed = [one for one in experiments() if wanted & set(one.figures)]
-    if find_spec("stable_baselines3") is None:
-        _refuse_q_learning(needed)
-    return Plan(
-        folder, tuple(exhibits), tuple(one.sized(seeds, limits) for one in needed), limits is None
-    )
+    _refuse_missing(needed, wanted)
+    whole = limits is None and (seeds is None or all(seeds >= one.seeds for one in needed))
+    sized = tuple(one.sized(seeds, limits) for one in needed)
+    return Plan(folder, tuple(exhibits), sized, whole)
 
 
-def _named(names: Sequence[str]) -> list[Exhibit]:
-    known = {exhibit.name: exhibit for exhibit in EXHIBITS}
+def exhibits_named(names: Sequence[str]) -> list[Exhibit]:
+    """In the paper's order; "all" is everything."""
+    known = {exhibit.name for exhibit in EXHIBITS}
     for name in names:
-        if name not in known:
+        if name not in {"all", *known}:
             raise InvalidArgument(
-                f"There is no figure {name!r}. There are: all, {', '.join(known)}."
+                f"There is no figure {name!r}. There are: all, "
+                f"{', '.join(exhibit.name for exhibit in EXHIBITS)}."
             )
-    return [exhibit for exhibit in EXHIBITS if exhibit.name in names]
+    return [one for one in EXHIBITS if "all" in names or one.name in names]
 
 
-def _refuse_q_learning(needed: Sequence[Experiment]) -> None:
-    figures = {name for one in needed if isinstance(one.study, QLearning) for name in one.figures}
-    if figures:
-        raise InvalidArgument(
-            f"Double Q-learning ({', '.join(sorted(figures))}) needs Stable-Baselines3: pip "
-            "install 'handrail[sb3]', or name other figures."
-        )
+def _refuse_missing(needed: Sequence[Experiment], exhibits: set[str]) -> None:
+    """What has to be installed is missed before anything is computed, not hours later."""
+    q_learning = [one.name for one in needed if isinstance(one.study, QLearning)]
+    landers = [one.name for one in needed if "lunar_lander" in one.name]
+    drawn = exhibits & {"environments"}
+    for package, extra, names in (
+        ("stable_baselines3", "sb3", q_learning),
+        ("Box2D", "box2d", [*landers, *drawn]),
+        ("pygame", "box2d", [*drawn]),
+    ):
+        if names and find_spec(package) is None:
+            raise InvalidArgument(
+                f"{package} is not installed, and {', '.join(sorted(names))} needs it: pip install "
+                f"'handrail[{extra}]', or name other figures (--list)."
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,7 +35,8 @@ class Seed:
         scores: of each episode.
         steps: in the environment up to the end of each episode.
         losses: of each episode's update: of batch and safe returns, or the temporal differences.
-        safe_losses: the part of the safe returns.
+        safe_losses: the part of the safe returns; upper bounds make it negative.
+        safe_sizes: √ΣG², the size of the safe returns.
         violations: worst of the policy that played each episode.
         message: why it could not go on; empty if it reached its end.
         greedy: scores of the final policy without exploration, if they were measured.
@@ -46,6 +47,7 @@ class Seed:
     steps: Array
     losses: Array
     safe_losses: Array
+    safe_sizes: Array
     violations: Array
     message: str
     greedy: Array | None = None
@@ -85,6 +87,12 @@ class Learned:
     def diverged(self) -> tuple[Seed, ...]:
         """Those that could not go on."""
         return tuple(seed for seed in self.seeds if seed.message)
+
+    @property
+    def worst_violation(self) -> float:
+        """Of any policy that acted, over all seeds; NaN where nothing was to be held."""
+        known = [seed.violations[~np.isnan(seed.violations)] for seed in self.seeds]
+        return max((float(one.max()) for one in known if len(one)), default=float("nan"))
 
     def table(self, what: str) -> Array:
         """(seeds, episodes) of an attribute of `Seed`, NaN where a seed has fewer episodes."""
@@ -181,12 +189,16 @@ def _finish(folder: Path) -> Finish:
     return finish
 
 
+def _numbers(values: Iterable[float | None]) -> Array:
+    """With NaN for nothing."""
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
 def _trained(number: int, folder: Path) -> Seed:
     records = Run.open(folder / "run").records()
 
     def column(name: str) -> Array:
-        values = [getattr(record, name) for record in records]
-        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+        return _numbers(getattr(record, name) for record in records)
 
     safe = column("safe_loss")
     return Seed(
@@ -195,6 +207,7 @@ def _trained(number: int, folder: Path) -> Seed:
         steps=column("steps"),
         losses=column("batch_loss") + np.nan_to_num(safe),
         safe_losses=safe,
+        safe_sizes=column("safe_return_size"),
         violations=column("violation_before"),
         message=_finish(folder).message,
     )
@@ -204,18 +217,23 @@ def _q_learned(number: int, folder: Path) -> Seed:
     lines = read_metrics(folder)
 
     def column(name: str) -> Array:
-        values = [line[name] for line in lines]
-        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+        return _numbers(line[name] for line in lines)
 
     nothing = np.full(len(lines), np.nan)
-    evaluation = json.loads((folder / EVALUATION).read_text())
     return Seed(
         number=number,
         scores=column("score"),
         steps=column("steps"),
         losses=column("loss"),
         safe_losses=nothing,
+        safe_sizes=nothing,
         violations=nothing,
         message=_finish(folder).message,
-        greedy=np.array(evaluation["scores"], dtype=np.float64),
+        greedy=_read_greedy(folder),
     )
+
+
+def _read_greedy(folder: Path) -> Array | None:
+    """There is none where learning diverged."""
+    path = folder / EVALUATION
+    return _numbers(json.loads(path.read_text())["scores"]) if path.exists() else None

@@ -113,19 +113,25 @@ class UpdateTimes(Study):
     """Lengths of the trajectory, n_B, at the first number of constraints."""
     constrained: list[Count]
     """Numbers of constrained states, n_S, at the first length of the trajectory."""
+    points: list[Count]
+    """Numbers of points of a region, n_t, that maximum return chooses among."""
 
     def within(self, limits: Limits) -> Self:
         """Smaller ones."""
         kept = {
             name: [size for size in sizes if size <= limits.rows] or sizes[:1]
-            for name, sizes in (("batch", self.batch), ("constrained", self.constrained))
+            for name, sizes in (
+                ("batch", self.batch),
+                ("constrained", self.constrained),
+                ("points", self.points),
+            )
         }
         return self.model_copy(update=kept)
 
     @property
     def rough_seconds(self) -> float:
         """By the row."""
-        return 0.02 * (sum(self.batch) + sum(self.constrained))
+        return 0.005 * (sum(self.batch) + sum(self.constrained))
 
 
 @final

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TypeVar, final
@@ -15,19 +16,22 @@ import numpy as np
 
 from handrail.arrays import Array
 from handrail.batches import Batch, policy_gradient
+from handrail.choosing import required_returns
 from handrail.constraints import AtLeast
 from handrail.expansion import expand
+from handrail.gradients import restore, snapshot, take_step
 from handrail.policies import CategoricalPolicy
 from handrail.regions import Points
 from handrail.reproduction.studies import UpdateTimes
 from handrail.returns import predict_step, solve_returns
-from handrail.rows import Rows
+from handrail.returns import update as apply_returns
 from handrail.rulebook import load
 from handrail.storage import load_state, save_state
 from handrail.tangent import tangent_kernel
 from handrail.threads import one_thread
 
 T = TypeVar("T")
+Measured = dict[str, float]  # seconds by part
 
 FILE = "times.safetensors"
 _REPETITIONS = 3
@@ -42,9 +46,8 @@ class Times:
     """Seconds over one size.
 
     Attributes:
-        sizes: (n,) n_B or n_S.
-        seconds: by part, (n,): "kernel" as the paper computes it, "update" as Handrail does, and
-            of that "solve".
+        sizes: (n,) n_B, n_S or n_t.
+        seconds: by part, (n,).
     """
 
     sizes: Array
@@ -60,47 +63,69 @@ class Times:
 
 
 def time_all(study: UpdateTimes, seed: int, folder: Path, say: Callable[[float], None]) -> None:
-    """Both sweeps; sizes take turns, so a slow moment does not fall on one of them alone."""
+    """Every sweep; sizes take turns, so a slow moment does not fall on one of them alone."""
     env = load("cartpole").make_environment()
     policy = CategoricalPolicy.mlp(env, hidden=[study.width], seed=seed)
-    cases = [("batch", size, study.constrained[0]) for size in study.batch]
-    cases += [("constrained", study.batch[0], size) for size in study.constrained]
-    seconds: dict[tuple[str, int], list[Array]] = {}
+    n_batch, n_constrained = study.batch[0], study.constrained[0]
+    update = partial(_update, policy, seed=seed)
+    choice = partial(_choice, policy, seed=seed)
+    cases: list[tuple[str, int, Callable[[], Measured]]] = [
+        *(("batch", n, partial(update, n, n_constrained)) for n in study.batch),
+        *(("constrained", n, partial(update, n_batch, n)) for n in study.constrained),
+        *(("points", n, partial(choice, n_batch, n)) for n in study.points),
+    ]
+    measured: dict[str, dict[int, list[Measured]]] = {}
     with one_thread():
         for turn in range(_REPETITIONS):
-            for number, (sweep, n_batch, n_constrained) in enumerate(cases):
-                size = n_batch if sweep == "batch" else n_constrained
-                measured = _time_one(policy, n_batch, n_constrained, seed)
-                seconds.setdefault((sweep, size), []).append(measured)
+            for number, (sweep, size, measure) in enumerate(cases):
+                measured.setdefault(sweep, {}).setdefault(size, []).append(measure())
                 say((turn * len(cases) + number + 1) / (_REPETITIONS * len(cases)))
     tensors = {}
-    for sweep, sizes in (("batch", study.batch), ("constrained", study.constrained)):
-        tensors[f"{sweep}.sizes"] = np.array(sizes, dtype=np.float64)
-        fastest = np.array([np.min(seconds[sweep, size], axis=0) for size in sizes])
-        for part, column in zip(_PARTS, fastest.T, strict=True):
-            tensors[f"{sweep}.{part}"] = column.copy()
+    for sweep, by_size in measured.items():
+        tensors[f"{sweep}.sizes"] = np.array(list(by_size), dtype=np.float64)
+        for part in next(iter(by_size.values()))[0]:
+            fastest = [min(turn[part] for turn in turns) for turns in by_size.values()]
+            tensors[f"{sweep}.{part}"] = np.array(fastest)
     save_state(folder / FILE, tensors, {})
 
 
-_PARTS = ("kernel", "update", "solve")
+def _update(policy: CategoricalPolicy, n_batch: int, n_constrained: int, seed: int) -> Measured:
+    """One constrained update, the policy put back afterwards, and what to compare it with.
 
-
-def _time_one(policy: CategoricalPolicy, n_batch: int, n_constrained: int, seed: int) -> Array:
-    """Seconds of the parts (3,)."""
+    "kernel": between the constrained states and all states, batch included, as the paper computes
+    it: O((n_B + n_S) n_S). "plain": the same step without constraints. "active": not seconds, but
+    how many constraints hold the step.
+    """
     batch = _batch(n_batch, seed)
     rows = expand(_two_sides(n_constrained, seed), policy).rows()
-    _, kernel = _clocked(lambda: _paper_kernel(policy, batch, rows))
+    everything = np.concatenate([np.asarray(batch.states), rows.states])
+    _, kernel = _clocked(lambda: tangent_kernel(policy, rows.states, everything, flat=True))
+    saved = snapshot(policy)
+    gradient, asking = _clocked(lambda: policy_gradient(policy, batch))
+    _, stepping = _clocked(lambda: take_step(policy, gradient.direction, _STEP_SIZE))
+    restore(policy, saved)
     step, predicting = _clocked(
         lambda: predict_step(policy, policy_gradient(policy, batch), rows, _STEP_SIZE)
     )
-    _, solving = _clocked(lambda: solve_returns(step, "returns", soft=False))
-    return np.array([kernel, predicting + solving, solving])
+    returns, solving = _clocked(lambda: solve_returns(step, "returns", soft=False))
+    _, updating = _clocked(lambda: apply_returns(policy, returns))
+    restore(policy, saved)
+    return {
+        "kernel": kernel,
+        "plain": asking + stepping,
+        "update": predicting + solving + updating,
+        "solve": solving,
+        "active": float(max(len(returns.active), 1)),
+    }
 
 
-def _paper_kernel(policy: CategoricalPolicy, batch: Batch, rows: Rows) -> Array:
-    """Between the constrained states and all states, batch included: O((n_B + n_S) n_S)."""
-    everything = np.concatenate([np.asarray(batch.states), rows.states])
-    return tangent_kernel(policy, rows.states, everything, flat=True)
+def _choice(policy: CategoricalPolicy, n_batch: int, n_points: int, seed: int) -> Measured:
+    """Required returns of all points of a region: what maximum return compares."""
+    batch = _batch(n_batch, seed)
+    rows = expand(_two_sides(n_points, seed), policy).rows()
+    gradient = policy_gradient(policy, batch)
+    _, seconds = _clocked(lambda: required_returns(policy, rows, gradient, _STEP_SIZE))
+    return {"choice": seconds}
 
 
 def _clocked(task: Callable[[], T]) -> tuple[T, float]:
@@ -129,11 +154,10 @@ def _two_sides(n: int, seed: int) -> list[AtLeast]:
 
 
 def read_times(folder: Path) -> dict[str, Times]:
-    """What `time_all` measured, over "batch" and over "constrained"."""
+    """What `time_all` measured, over "batch", "constrained" and "points"."""
     tensors, _ = load_state(folder / FILE)
-    return {
-        sweep: Times(
-            tensors[f"{sweep}.sizes"], {part: tensors[f"{sweep}.{part}"] for part in _PARTS}
-        )
-        for sweep in ("batch", "constrained")
-    }
+    sweeps: dict[str, dict[str, Array]] = {}
+    for name, values in tensors.items():
+        sweep, part = name.split(".")
+        sweeps.setdefault(sweep, {})[part] = values
+    return {sweep: Times(parts.pop("sizes"), parts) for sweep, parts in sweeps.items()}

@@ -62,8 +62,7 @@ def passed(learned: Learned) -> str:
 
 def worst_violation(learned: Learned) -> str:
     """Of any policy that acted, over all seeds; a dash where nothing was to be held."""
-    table = learned.table("violations")
-    return "–" if np.isnan(table).all() else f"{np.nanmax(table):+.1e}"
+    return said(learned.worst_violation, "+.1e")
 
 
 def summary(learned: Sequence[Learned], caption: str) -> Table:

@@ -8,8 +8,9 @@ from handrail.reproduction.exhibits.cartpole import CARTPOLE
 from handrail.reproduction.exhibits.cartpole_regions import CARTPOLE_REGIONS
 from handrail.reproduction.exhibits.constraint_tables import CONSTRAINT_TABLES, DISKS_TABLE
 from handrail.reproduction.exhibits.efficiency import EFFICIENCY
-from handrail.reproduction.exhibits.environments import ENVIRONMENTS, MATRICES
+from handrail.reproduction.exhibits.environments import ENVIRONMENTS
 from handrail.reproduction.exhibits.lunar_lander import LUNAR_LANDER, LUNAR_LANDER_LOSS
+from handrail.reproduction.exhibits.matrices import MATRICES
 from handrail.reproduction.exhibits.q_learning import (
     Q_LEARNING_CARTPOLE,
     Q_LEARNING_LUNAR_LANDER,

@@ -44,8 +44,12 @@ def _prediction(results: Results) -> Content:
                 "1e-10, see tests/golden), so its error grows with the size of the step, which is "
                 "α times a sum over the steps of the episode. With gradients averaged over the "
                 f"episode, as a mean loss would, it is {averaged[0]:.2g} % at α = 0.001 and "
-                f"{averaged[1]:.2g} % at α = 0.0001: the paper's number lies between. The paper "
-                "does not say which of the two it measured.",
+                f"{averaged[1]:.2g} % at α = 0.0001"
+                + (
+                    ": the paper's number lies between. It does not say which it measured."
+                    if averaged[1] < _CLAIMED < averaged[0]
+                    else "."
+                ),
             ),
         ),
         pictures=(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from handrail.region_answers import certify_regions
 from handrail.reproduction.drawing.learning import Line, score_grid, violation_figure
 from handrail.reproduction.drawing.style import (
@@ -52,9 +50,9 @@ def _beyond(results: Results) -> Content:
     everyone.append(results.learned("disks_certified"))
     by_name = {one.experiment.name: one for one in everyone}
     held = [one for name, one in by_name.items() if "exact" in name or "certified" in name]
-    worst = max(float(np.nanmax(one.table("violations"))) for one in held)
+    worst = max(one.worst_violation for one in held)
     certified = by_name["cartpole_regions_certified"]
-    proven = float(np.nanmax(certified.table("violations")))
+    proven = certified.worst_violation
     return Content(
         findings=(
             Finding(
@@ -67,12 +65,12 @@ def _beyond(results: Results) -> Content:
                 "Beyond the paper: regions that hold at every state of them, with a proof.",
                 f"six regions proven before the first step and after every update on "
                 f"{_undiverged(certified)} of {len(certified.seeds)} seeds (worst proven "
-                f"violation {proven:+.1e}); {passed(certified)} pass",
+                f"violation {proven:+.1e}); an average of 195 is reached on {passed(certified)}",
                 not certified.diverged and proven <= 0.0,
             ),
             Finding(
                 "Beyond the paper: exact constraints with a baseline reach 200 on Lunar Lander.",
-                f"{passed(by_name['lunar_lander_exact'])}",
+                f"reached on {passed(by_name['lunar_lander_exact'])}",
                 results.judge(all(by_name["lunar_lander_exact"].to_pass())),
             ),
         ),

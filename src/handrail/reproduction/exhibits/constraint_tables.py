@@ -8,8 +8,8 @@ from importlib import resources
 
 import numpy as np
 
-from handrail.arrays import Array
 from handrail.constraints import AtLeast, AtMost, Constraint
+from handrail.regions import Region
 from handrail.reproduction.exhibit import Content, Exhibit, Finding, Table
 from handrail.reproduction.results import Results
 from handrail.rulebook import Rulebook, load
@@ -20,7 +20,7 @@ Says = dict[str, str]  # column of the paper's table -> what a constraint says t
 
 
 def paper_table(name: str) -> list[dict[str, str]]:
-    """The rows of a table as the paper prints them."""
+    """The rows of a table as the paper prints them, with our names of observations and actions."""
     file = resources.files("handrail.reproduction") / "tables" / f"{name}.csv"
     return list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
 
@@ -57,15 +57,15 @@ def _at_points(book: Rulebook, rows: Sequence[Row]) -> list[Says]:
 
 
 def _differences(row: Row, said: Says) -> list[str]:
-    """The columns in which they differ."""
-    return [name for name in row if name != "row" and not _same(row[name], said[name])]
+    """The columns in which they differ; what the paper's table leaves out is 0."""
+    return [name for name in said if not _same(row.get(name, "0"), said[name])]
 
 
 def _on_disks(book: Rulebook, rows: Sequence[Row]) -> list[Says]:
     """Centre and radius of each region."""
     said = []
     for row, constraint in zip(rows, book.constraints, strict=True):
-        low, high = _region_bounds(constraint)
+        low, high = _region(constraint).bounds
         centre = 0.5 * (low + high)
         said.append(
             {
@@ -81,9 +81,9 @@ def _on_polygons(book: Rulebook, rows: Sequence[Row]) -> list[Says]:
     """The range of x and the corners of each region, each next to the paper's nearest."""
     said = []
     for row, constraint in zip(rows, book.constraints, strict=True):
-        low, high = _region_bounds(constraint)
+        region = _region(constraint)
+        low, high = region.bounds
         values = {"x_low": f"{low[0]:g}", "x_high": f"{high[0]:g}", "x_dot": f"{low[1]:g}"}
-        region = getattr(constraint, "region")  # noqa: B009
         corners = np.unique(np.round(region.corners[:, 2:], 9), axis=0)
         for number in range(1, 5):
             printed = np.array([float(row[f"phi_{number}"]), float(row[f"phi_dot_{number}"])])
@@ -93,10 +93,10 @@ def _on_polygons(book: Rulebook, rows: Sequence[Row]) -> list[Says]:
     return said
 
 
-def _region_bounds(constraint: Constraint) -> tuple[Array, Array]:
+def _region(constraint: Constraint) -> Region:
     assert isinstance(constraint, AtLeast | AtMost)
     assert constraint.region is not None
-    return constraint.region.bounds
+    return constraint.region
 
 
 def _compared(

@@ -54,9 +54,9 @@ def _efficiency(results: Results) -> Content:
                 f"efficiency-{name}",
                 effort_figure(columns),
                 f"{title}: episodes and environment steps until an average of 100 episodes "
-                f"passes {learned[0][0].pass_mark:g}. Small marks: seeds (crosses never passed and "
-                "stand where they ended, so the true number is larger); large marks: "
-                "interquartile means with 95 % bootstrap intervals.",
+                f"passes {learned[0][0].pass_mark:g}. Small marks: seeds (crosses never passed, "
+                "and stand at all they had); large marks: interquartile means with 95 % bootstrap "
+                "intervals, hollow where they are only lower bounds.",
             )
         )
         tables.append(_table(title, [one for one, _ in learned], columns))
@@ -65,26 +65,31 @@ def _efficiency(results: Results) -> Content:
 
 
 def _effort(learned: Learned, role: Role, which: int) -> Effort:
-    values, never = [], []
-    for seed, found in zip(learned.seeds, learned.to_pass(), strict=True):
-        never.append(found is None)
-        ended = (len(seed.scores), int(seed.steps[-1]))
-        values.append(float((ended if found is None else found)[which]))
-    return Effort(learned.label, role, np.array(values), np.array(never), spread(values))
+    """What each seed needed; one that never passed counts with all it had, or should have had."""
+    longest = (
+        max(len(seed.scores) for seed in learned.seeds),
+        max(int(seed.steps[-1]) for seed in learned.seeds if len(seed.steps)),
+    )
+    found = learned.to_pass()
+    values = [float((longest if one is None else one)[which]) for one in found]
+    never = np.array([one is None for one in found])
+    return Effort(learned.label, role, np.array(values), never, spread(values))
 
 
 def _finding(results: Results, title: str, columns: list[tuple[str, list[Effort]]]) -> Finding:
     """Ours first, Q-learning last, as the tuples above have them."""
     episodes, steps = (efforts for _, efforts in columns)
     times = [one[-1].spread.iqm / one[0].spread.iqm for one in (episodes, steps)]
-    at_least = "at least " if episodes[-1].never.any() else ""
+    at_least = "at least " if episodes[-1].bound_only else ""
+    known = not episodes[0].bound_only
     return Finding(
-        f"Beyond the paper: {title}, exact constraints against double Q-learning.",
-        f"{episodes[0].spread.iqm:.0f} episodes and {steps[0].spread.iqm:.0f} steps against "
-        f"{at_least}{episodes[-1].spread.iqm:.0f} and {steps[-1].spread.iqm:.0f}: {at_least}"
-        f"{times[0]:.1f} times the episodes, {times[1]:.1f} times the steps (interquartile "
-        "means; 100 episodes is the least there is)",
-        results.judge(min(times) > 1.0),
+        f"Similar performance in significantly less steps than other methods ({title}; here exact "
+        "constraints against double Q-learning).",
+        f"to pass: {episodes[0].spread.iqm:.0f} episodes and {steps[0].spread.iqm:.0f} steps "
+        f"against {at_least}{episodes[-1].spread.iqm:.0f} and {steps[-1].spread.iqm:.0f}, "
+        f"{at_least}{times[0]:.1f} times the episodes and {times[1]:.1f} times the steps "
+        "(interquartile means; 100 episodes is the least there is)",
+        results.judge(min(times) > 1.0) if known else None,
     )
 
 
@@ -103,17 +108,19 @@ def _table(title: str, learned: list[Learned], columns: list[tuple[str, list[Eff
         )
     header = ("learner", "pass", "episodes: IQM [95 %]", "environment steps: IQM [95 %]")
     return Table(
-        f"{title}: until the average over 100 episodes passes. Seeds that never pass count with "
-        "all they had (≥).",
+        f"{title}: until the average over 100 episodes passes. An interquartile mean leaves out "
+        "the highest quarter, so it is known as long as no more than a quarter of the seeds "
+        "never pass; else there is only a lower bound.",
         header,
         rows,
     )
 
 
 def _interval(effort: Effort) -> str:
+    if effort.bound_only:
+        return f"more than {effort.spread.iqm:.0f}"
     low, high = effort.spread.interval
-    bound = "≥ " if effort.never.any() else ""
-    return f"{bound}{effort.spread.iqm:.0f} [{low:.0f}, {high:.0f}]"
+    return f"{effort.spread.iqm:.0f} [{low:.0f}, {high:.0f}]"
 
 
 EFFICIENCY = Exhibit("sample-efficiency", "", "Sample efficiency", _efficiency)
