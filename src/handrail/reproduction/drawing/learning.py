@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _HARDLY = 1e-6  # of probability: below it, violations are drawn on a linear scale
-_SMOOTHED = 10  # episodes, where several learners share a panel
+_SMOOTHED = 10  # episodes, where several learners share a panel or there are many episodes
+_LONG = 200  # episodes
+_SMOOTHED_SCORE = f"score, average of {_SMOOTHED} episodes"
 
 
 @final
@@ -41,16 +43,18 @@ class Line:
 def score_figure(line: Line) -> Figure:
     """One experiment: every seed, mean, deviation and the average over the last 100 episodes."""
     figure, (axes,) = panels()
-    table = line.learned.table("scores")
+    scores = line.learned.table("scores")
+    long = scores.shape[1] > _LONG
+    table = _smoothed(scores) if long else scores
     _draw_seeds(axes, table)
     alone = Line(line.learned, replace(line.role, line="-"))
     _draw_mean(axes, alone, table, "mean of the seeds ± standard deviation")
-    average = trailing_average(_mean_of_most(table), WINDOW)
+    average = trailing_average(_mean_of_most(scores), WINDOW)
     axes.plot(
         average, color="black", linestyle="--", linewidth=1.4, label="its 100-episode average"
     )
     _draw_pass_mark(axes, line.learned.pass_mark)
-    over_episodes(axes, "score of an episode")
+    over_episodes(axes, _SMOOTHED_SCORE if long else "score of an episode")
     legend_above(axes)
     return figure
 
@@ -62,7 +66,7 @@ def comparison_figure(lines: Sequence[Line], until: int | None = None) -> Figure
         table = _smoothed(line.learned.table("scores"))[:, :until]
         _draw_mean(axes, line, table, line.label)
     _draw_pass_mark(axes, lines[0].learned.pass_mark)
-    over_episodes(axes, f"score, average of {_SMOOTHED} episodes")
+    over_episodes(axes, _SMOOTHED_SCORE)
     legend_above(axes)
     return figure
 
@@ -74,7 +78,7 @@ def score_grid(groups: Sequence[tuple[str, Sequence[Line]]]) -> Figure:
         for line in lines:
             _draw_mean(axes, line, _smoothed(line.learned.table("scores")), line.label)
         _draw_pass_mark(axes, lines[0].learned.pass_mark)
-        over_episodes(axes, f"score, average of {_SMOOTHED} episodes")
+        over_episodes(axes, _SMOOTHED_SCORE)
         axes.text(0.5, 0.02, title, transform=axes.transAxes, ha="center", fontsize=9)
         legend_above(axes, columns=1)
     for axes in axes_of[len(groups) :]:

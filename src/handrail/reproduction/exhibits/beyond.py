@@ -11,6 +11,7 @@ from handrail.reproduction.drawing.style import (
     OTHER,
     PAPER,
     PLAIN,
+    RAW,
     Role,
 )
 from handrail.reproduction.exhibit import Content, Exhibit, Finding, Picture, Table
@@ -22,11 +23,11 @@ _TOLERANCE = 1e-6
 _CARTPOLE: tuple[tuple[str, Role], ...] = (
     ("cartpole_paper", PAPER),
     ("cartpole_exact", EXACT),
-    ("cartpole_equality_exact", ANOTHER),
+    ("cartpole_equality_exact", RAW),
 )
 _REGIONS: tuple[tuple[str, Role], ...] = (
     ("cartpole_regions_certified", CERTIFIED),
-    ("cartpole_regions_deviation_exact", EXACT),
+    ("cartpole_regions_deviation_exact", ANOTHER),
     ("cartpole_regions_return_exact", OTHER),
 )
 _LUNAR_LANDER: tuple[tuple[str, Role], ...] = (
