@@ -115,7 +115,6 @@ def test_quick_is_small_and_full_is_not(tmp_path: Path) -> None:
 def test_fewer_seeds_than_an_experiment_has_judge_nothing(tmp_path: Path) -> None:
     assert not make_plan(["cartpole"], tmp_path, seeds=9).full
     assert make_plan(["cartpole"], tmp_path, seeds=10).full
-    assert Results(tmp_path, [], full=False).judge(True) is None
 
 
 def test_a_figure_needs_only_its_own_experiments(tmp_path: Path) -> None:
@@ -207,7 +206,7 @@ study:
     finish = read_finish(job.folder)
     assert finish is not None
     assert finish.message.endswith(".")  # whichever part noticed first says so, in words
-    learned = Results(tmp_path, [experiment], full=True).learned("diverges")
+    learned = Results(tmp_path, [experiment]).learned("diverges")
     assert learned.diverged == learned.seeds
     assert 1 <= len(learned.seeds[0].scores) < 40
 
@@ -227,13 +226,13 @@ def test_results_that_are_not_finished_are_refused(tmp_path: Path) -> None:
     jobs_of(NARROW_EXPERIMENT, tmp_path)[0].run(nothing, after(2))
     one_seed = replace(NARROW_EXPERIMENT, seeds=1)
     with pytest.raises(HandrailError, match=r"seed-0 is not finished. Run the same command again"):
-        Results(tmp_path, [one_seed], full=True).learned("narrow")
+        Results(tmp_path, [one_seed]).learned("narrow")
 
 
 def test_what_is_read_is_what_was_recorded(tmp_path: Path) -> None:
     for job in jobs_of(NARROW_EXPERIMENT, tmp_path):
         job.run(nothing, never)
-    learned = Results(tmp_path, [NARROW_EXPERIMENT], full=False).learned("narrow")
+    learned = Results(tmp_path, [NARROW_EXPERIMENT]).learned("narrow")
     records = Run.open(folders_of(tmp_path, NARROW_EXPERIMENT)[1] / "run").records()
     seed = learned.seeds[1]
     assert seed.scores.tolist() == [record.score for record in records]
@@ -438,7 +437,7 @@ def test_levels_and_losses() -> None:
 )
 def test_constraint_files_say_what_the_papers_tables_say(name: str, rows: int, same: str) -> None:
     (exhibit,) = (one for one in (DISKS_TABLE, *CONSTRAINT_TABLES) if one.name == name)
-    content = exhibit.build(Results(Path(), [], full=True))
+    content = exhibit.build(Results(Path(), []))
     assert len(content.tables[0].rows) == rows
     finding = content.findings[0]
     assert finding.measured == same
@@ -452,12 +451,12 @@ def test_an_altered_constraint_file_is_noticed(monkeypatch: pytest.MonkeyPatch) 
     moved = replace(first, bound=0.9)  # type: ignore[type-var]
     altered = replace(book, constraints=(moved, *rest))
     monkeypatch.setattr("handrail.reproduction.exhibits.constraint_tables.load", lambda _: altered)
-    content = DISKS_TABLE.build(Results(Path(), [], full=True))
+    content = DISKS_TABLE.build(Results(Path(), []))
     assert content.findings[0].agrees is False
     assert content.tables[0].rows[0][-1] == "bound: 0.9"
 
 
 def test_the_kernel_of_figure_two_predicts_what_we_predict() -> None:
     (matrices,) = (one for one in EXHIBITS if one.name == "matrices")
-    content = matrices.build(Results(Path(), [], full=True))
+    content = matrices.build(Results(Path(), []))
     assert [finding.agrees for finding in content.findings] == [True, True]

@@ -19,8 +19,8 @@ class Finding:
     Attributes:
         claim: of the paper, in a sentence.
         measured: our number, in words.
-        agrees: whether it supports the claim; None if the numbers do not allow to say, as those of
-            a reproduction that was cut down.
+        agrees: whether it supports the claim; None if the numbers do not allow to say. The report
+            of a reproduction that was cut down judges nothing, whatever this is.
         why: the reason for a difference, or what to keep in mind.
     """
 

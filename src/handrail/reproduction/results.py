@@ -122,18 +122,12 @@ class Results:
     Args:
         folder: of the results.
         experiments: that were done, in the size in which they were done.
-        full: whether nothing was cut down.
     """
 
-    def __init__(self, folder: Path, experiments: Sequence[Experiment], full: bool) -> None:
-        self.full = full
+    def __init__(self, folder: Path, experiments: Sequence[Experiment]) -> None:
         self.experiments = {one.name: one for one in experiments}
         self._folders = {one.name: folders_of(folder, one) for one in experiments}
         self._learned: dict[str, Learned] = {}
-
-    def judge(self, agrees: bool) -> bool | None:
-        """A verdict; none where the reproduction was cut down."""
-        return agrees if self.full else None
 
     def folders(self, name: str) -> list[Path]:
         """Of the seeds of an experiment."""

@@ -35,7 +35,7 @@ def write_results(plan: Plan, command: str) -> Report:
         plan: whose jobs are done.
         command: as the page says how it was made.
     """
-    results = Results(plan.folder, plan.experiments, plan.full)
+    results = Results(plan.folder, plan.experiments)
     sections = tuple(Section(one, one.build(results)) for one in plan.exhibits)
     report = Report(
         command=command,

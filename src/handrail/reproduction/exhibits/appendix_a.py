@@ -32,14 +32,14 @@ def _prediction(results: Results) -> Content:
                     f"{median:.2g} % at {label}"
                     for median, label in zip(medians, labels, strict=True)
                 ),
-                results.judge(medians[0] > medians[1] > medians[2]),
+                medians[0] > medians[1] > medians[2],
             ),
             Finding(
                 "The learning rate used in the simulations (appendix A: α = 0.001) yields "
                 "approximately 0.05 % prediction error.",
                 f"{medians[0]:.2g} % at α = 0.001, and {medians[1]:.2g} % at the α = 0.0001 that "
                 f"section 4 and the authors' implementation use; nearest to 0.05 % is {nearest}",
-                results.judge(0.5 * _CLAIMED <= medians[0] <= 2.0 * _CLAIMED),
+                0.5 * _CLAIMED <= medians[0] <= 2.0 * _CLAIMED,
                 "The prediction is exact to first order (it agrees with the authors' own kernel to "
                 "1e-10, see tests/golden), so its error grows with the size of the step, which is "
                 "α times a sum over the steps of the episode. With gradients averaged over the "

@@ -37,20 +37,20 @@ def _choice(results: Results) -> Content:
                     for name, title, _ in _STRATEGIES
                 )
                 + f". Largest required return then: {needed[0]:.0f}, to keep them fulfilled",
-                results.judge(all(one[-1] <= _FULFILLED for one in worst.values())),
+                all(one[-1] <= _FULFILLED for one in worst.values()),
             ),
             Finding(
                 "In episode 0, when the policy is random, return and deviation are almost the "
                 "same in the whole region.",
                 f"largest over smallest value in the region: {even[0]:.2f} (return) and "
                 f"{even[1]:.2f} (deviation), median of the seeds",
-                results.judge(max(even) < 1.25),
+                max(even) < 1.25,
             ),
             Finding(
                 "Episode by episode, the return that is needed, or the deviation, decreases.",
                 "the largest value over the region grows from one episode to the next in "
                 f"{grows[0]:.0%} (return) and {grows[1]:.0%} (deviation) of the cases, all seeds",
-                results.judge(max(grows) <= 0.1),
+                max(grows) <= 0.1,
                 "A required return is made up for what the episode's own steps would do, which "
                 "differs from episode to episode.",
             ),
@@ -59,7 +59,7 @@ def _choice(results: Results) -> Content:
                 f"distance between the states chosen in consecutive episodes, after the first: "
                 f"{moves[0]:.3f} (return) and {moves[1]:.3f} (deviation) on average, on disks of "
                 "diameter 0.1",
-                results.judge(max(moves) <= 0.05),
+                max(moves) <= 0.05,
             ),
         ),
         pictures=(
@@ -142,13 +142,13 @@ def _policies(results: Results) -> Content:
                 "other after learning from 9 episodes.",
                 f"probabilities on the slice differ by {difference:.3f} on average (same seed, all "
                 "seeds)",
-                results.judge(difference <= 0.1),
+                difference <= 0.1,
             ),
             Finding(
                 "The disks are arbitrary: in the Cartpole environment they yield a bad policy.",
                 f"the last episodes shown last {lengths:.0f} of 200 steps (median of all seeds and "
                 "both strategies)",
-                results.judge(lengths < 100.0),
+                lengths < 100.0,
             ),
         ),
         pictures=(

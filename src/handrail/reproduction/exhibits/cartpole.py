@@ -61,14 +61,14 @@ def _learning(results: Results) -> Content:
                 "With a proper selection of constraints the agent is trained in 5 steps.",
                 f"episodes 5 to 9 score {mean_and_deviation([average(row) for row in early])} "
                 "(mean of the seeds ± deviation), of 200 possible",
-                results.judge(average(early) >= 190.0),
+                average(early) >= 190.0,
             ),
             Finding(
                 "Cartpole is solved: an average score above 195 over 100 episodes, 10 seeds.",
                 f"{passed(learned)}; averages of episodes 0 to 99 from "
                 f"{_range([seed.first for seed in learned.seeds])}, of episodes 50 to 149, when it "
                 f"is frozen, from {_range(frozen)}",
-                results.judge(n_pass == len(learned.seeds)),
+                n_pass == len(learned.seeds),
                 ""
                 if n_pass == len(learned.seeds)
                 else "Standardised returns always call the late steps of a 200-step episode bad, "
@@ -81,7 +81,7 @@ def _learning(results: Results) -> Content:
                 if met is None
                 else f"on every seed within {NEAR:g} of every bound from episode {met} on; worst "
                 f"violation of any seed {worst[min(3, len(worst) - 1)]:.4f} in episode 3",
-                results.judge(met is not None and met <= 3),
+                met is not None and met <= 3,
             ),
         ),
         pictures=(
@@ -135,7 +135,7 @@ def _loss(results: Results) -> Content:
                 f"loss {average(learned.table('losses')[:, 0]):.0f} in episode 0, "
                 f"{said(average(learned.table('losses')[:, 10:20]))} on average in episodes 10 to "
                 "19",
-                results.judge(
+                (
                     average(learned.table("losses")[:, 0])
                     > 10.0 * abs(average(learned.table("losses")[:, 10:20]))
                 ),
@@ -145,7 +145,7 @@ def _loss(results: Results) -> Content:
                 "(conclusions).",
                 f"size √ΣG² of the safe returns: {first:.0f} in episode 0, {said(later, '.0f')} on "
                 "average in episodes 10 to 19",
-                results.judge(later < 0.1 * first),
+                later < 0.1 * first,
             ),
         ),
         pictures=(
@@ -177,7 +177,7 @@ def _policy(results: Results) -> Content:
                 f"after learning, the worst violation of the 18 constraints on any seed is "
                 f"{worst:+.1e}; between neighbours on a grid of 121 × 121 states of the slice the "
                 f"probability changes by at most {steepest:.3f}",
-                results.judge(worst <= NEAR and steepest <= _STEEP),
+                worst <= NEAR and steepest <= _STEEP,
             ),
         ),
         pictures=(
@@ -241,7 +241,7 @@ def _comparison(results: Results) -> Content:
                 f"first 100 episodes: {said(constrained)} with the constraints; without, "
                 f"{said(firsts[best])} at best ({free[best].experiment.label}), which passes on "
                 f"{passed(free[best])}",
-                results.judge(constrained > 1.5 * firsts[best]),
+                constrained > 1.5 * firsts[best],
             ),
             Finding(
                 "REINFORCE can be extended with equality constraints (section 3.1).",
@@ -250,7 +250,7 @@ def _comparison(results: Results) -> Content:
                 else f"equalities at the 18 states are met on every seed within {NEAR:g} from "
                 f"episode {met} on; first 100 episodes "
                 f"{mean_and_deviation([seed.first for seed in equality.seeds])}",
-                results.judge(met is not None),
+                met is not None,
             ),
         ),
         pictures=(

@@ -61,7 +61,7 @@ def _learning(results: Results) -> Content:
                 if wide.diverged
                 else f"first 100 episodes {mean_and_deviation(_firsts(wide))}, with static "
                 f"constraints {mean_and_deviation(_firsts(static))}",
-                results.judge(
+                (
                     not wide.diverged
                     and average(_firsts(wide)) >= _ON_PAR * average(_firsts(static))
                 ),
@@ -73,14 +73,14 @@ def _learning(results: Results) -> Content:
                 f"{len(middle.diverged)} of {len(middle.seeds)} seeds diverge; first 100 episodes "
                 f"{mean_and_deviation(_firsts(middle))}, with static constraints "
                 f"{mean_and_deviation(_firsts(static))}",
-                results.judge(scores[0] >= _ON_PAR * scores[1]),
+                scores[0] >= _ON_PAR * scores[1],
                 "These regions say nothing about a cart off the middle of its track.",
             ),
             Finding(
                 "The agent with the regional constraints learns slightly slower.",
                 f"constraints met on all seeds: {_from(met)} with regions at x = 0, "
                 f"{_from(static_met)} with static constraints",
-                results.judge(met is not None and static_met is not None and met >= static_met),
+                met is not None and static_met is not None and met >= static_met,
             ),
         ),
         pictures=(
@@ -130,7 +130,7 @@ def _loss(results: Results) -> Content:
                 f"size √ΣG² of the safe returns in episode 0: {wide_first:.0f} with the six "
                 f"regions, {first:.0f} with these at x = 0, {static_first:.0f} with 18 static "
                 "states",
-                results.judge(wide_first > static_first),
+                wide_first > static_first,
                 "A return moves the policy at a state by the state's kernel, which grows with its "
                 "coordinates: with the cart at the end of its track a small one does."
                 if wide_first <= static_first
@@ -140,7 +140,7 @@ def _loss(results: Results) -> Content:
                 "It takes more episodes for the loss to disappear.",
                 f"the safe returns are below a tenth of their largest size {_from(gone)} with "
                 f"regions at x = 0, {_from(static_gone)} with 18 static states (mean of the seeds)",
-                None if gone is None or static_gone is None else results.judge(gone > static_gone),
+                None if gone is None or static_gone is None else gone > static_gone,
             ),
         ),
         pictures=(
@@ -183,7 +183,7 @@ def _policy(results: Results) -> Content:
                 f"on the slice at x = ẋ = 0 probabilities differ by {difference:.3f} on average, "
                 f"and the two prefer the same push in {same_side:.0%} of the states (all seeds, "
                 "regions at x = 0)",
-                results.judge(difference <= 0.1 and same_side >= 0.9),
+                difference <= 0.1 and same_side >= 0.9,
             ),
         ),
         pictures=(

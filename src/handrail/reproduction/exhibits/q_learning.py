@@ -30,7 +30,7 @@ def _cartpole(results: Results) -> Content:
                 f"{_never(q, reach)} (median of the seeds; 10 is the least there is). A "
                 f"100-episode average of {q.pass_mark:g} is reached on {passed(q)}; the greedy "
                 f"policy scores {mean_and_deviation(_greedy(q))} in the end",
-                results.judge(bool(np.median(slow) > _ORDER * np.median(fast))),
+                bool(np.median(slow) > _ORDER * np.median(fast)),
                 f"Q-learning had the {_timesteps(q):,} steps of its zoo, whose settings are called "
                 "almost tuned there; its scores swing to the end.",
             ),
@@ -70,7 +70,7 @@ def _lunar_lander(results: Results) -> Content:
                 f"constrained learner ends with) takes {_median(fast)} episodes with constraints "
                 f"and {_median(slow)} with double Q-learning{_never(q, reach)}: {ratio:.1f} times "
                 "as many (median of the seeds)",
-                results.judge(ratio > _ORDER),
+                ratio > _ORDER,
             ),
             Finding(
                 "It reaches slightly higher average scores by the end of the training.",
@@ -78,14 +78,14 @@ def _lunar_lander(results: Results) -> Content:
                 f"explores (greedy policy in the end: {mean_and_deviation(_greedy(q))}), the "
                 f"paper's setting {mean_and_deviation([seed.last for seed in paper.seeds])}, exact "
                 f"enforcement {mean_and_deviation([seed.last for seed in exact.seeds])}",
-                None if still_rising(q) else results.judge(average(final) > level),
+                None if still_rising(q) else average(final) > level,
                 f"After {_timesteps(q):,} steps Q-learning was still getting better: over seeds, "
                 "the last 50 episodes score more than the 50 before. It would have to learn for "
                 "longer to know."
                 if still_rising(q)
                 else "",
             ),
-            _steadiness(results, paper, q),
+            _steadiness(paper, q),
         ),
         pictures=(
             Picture(
@@ -153,7 +153,7 @@ def _median(values: Array) -> str:
     return f"{np.median(values):.0f}"
 
 
-def _steadiness(results: Results, paper: Learned, q: Learned) -> Finding:
+def _steadiness(paper: Learned, q: Learned) -> Finding:
     """Between seeds, and from episode to episode, at the end of learning."""
     between = [spread([seed.last for seed in one.seeds]).deviation for one in (paper, q)]
     within = [
@@ -165,7 +165,7 @@ def _steadiness(results: Results, paper: Learned, q: Learned) -> Finding:
         f"deviation of the last-100 averages between seeds: {said(between[0])} with constraints, "
         f"{said(between[1])} with double Q-learning; of the last 100 scores within a seed: "
         f"{within[0]:.1f} and {within[1]:.1f}",
-        results.judge(steadier),
+        steadier,
         "Each at the end of its own learning.",
     )
 

@@ -25,7 +25,7 @@ def _time(results: Results) -> Content:
                 "Kernel evaluations take O((n_B + n_S) n_S): linear in the trajectory, at most "
                 "quadratic in the constraints.",
                 f"exponent {kernel:.2f} in n_B and {in_constraints:.2f} in n_S",
-                results.judge(kernel < 1.0 + _SLACK and in_constraints < 2.0 + _SLACK),
+                kernel < 1.0 + _SLACK and in_constraints < 2.0 + _SLACK,
             ),
             Finding(
                 "Solving for the returns takes O(n_S³), for the linear system and for the "
@@ -33,12 +33,12 @@ def _time(results: Results) -> Content:
                 f"exponent {solve:.2f} in n_S for the quadratic program, with "
                 f"{constrained.seconds['active'][-1]:.0f} of {constrained.sizes[-1]:.0f} "
                 "constraints active in the largest",
-                results.judge(solve < 3.0 + _SLACK),
+                solve < 3.0 + _SLACK,
             ),
             Finding(
                 "Maximum return evaluates every discrete state of a region: O((n_B + 1) n_t).",
                 f"exponent {choice:.2f} in n_t",
-                results.judge(choice < 1.0 + _SLACK),
+                choice < 1.0 + _SLACK,
             ),
             Finding(
                 "Too long trajectories slow down computation, as the kernel has to be evaluated at "
@@ -48,7 +48,7 @@ def _time(results: Results) -> Content:
                 f"Without a kernel for the batch, a constrained update on {batch.sizes[-1]:.0f} "
                 f"steps takes {ours / plain:.1f} times as long as a plain policy-gradient step on "
                 f"them, {1000.0 * ours:.0f} ms",
-                results.judge(kernel > 1.0 - _SLACK),
+                kernel > 1.0 - _SLACK,
                 "True of the kernel. Handrail needs none for the batch: one backward and one "
                 "forward-mode pass.",
             ),
