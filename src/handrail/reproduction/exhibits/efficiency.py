@@ -65,13 +65,18 @@ def _efficiency(results: Results) -> Content:
 
 
 def _effort(learned: Learned, role: Role, which: int) -> Effort:
-    """What each seed needed; one that never passed counts with all it had, or should have had."""
-    longest = (
-        max(len(seed.scores) for seed in learned.seeds),
-        max(int(seed.steps[-1]) for seed in learned.seeds if len(seed.steps)),
-    )
+    """What each seed needed; one that never passed counts with all it had.
+
+    One that diverged counts with all that the longest had: it would have gone on as long.
+    """
+    had = [
+        (len(seed.scores), int(seed.steps[-1]) if len(seed.steps) else 0) for seed in learned.seeds
+    ]
     found = learned.to_pass()
-    values = [float((longest if one is None else one)[which]) for one in found]
+    values = [
+        float((one or (max(had) if seed.message else all_of_it))[which])
+        for one, seed, all_of_it in zip(found, learned.seeds, had, strict=True)
+    ]
     never = np.array([one is None for one in found])
     return Effort(learned.label, role, np.array(values), never, spread(values))
 
