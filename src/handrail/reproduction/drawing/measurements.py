@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 import numpy as np
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from numpy.typing import NDArray
 
 from handrail.arrays import Array
@@ -17,6 +18,7 @@ from handrail.reproduction.drawing.style import (
     PAPER,
     PLAIN,
     Role,
+    legend_above,
     over_episodes,
     panels,
 )
@@ -85,7 +87,7 @@ def times_figure(sweeps: Sequence[tuple[str, Times]]) -> Figure:
         axes.set_xlabel(what)
         axes.set_ylabel("time (ms)")
         axes.grid(alpha=0.25, which="both")
-        axes.legend(fontsize=8, loc="upper left")
+        legend_above(axes, columns=1)
     return figure
 
 
@@ -140,6 +142,9 @@ def effort_figure(columns: Sequence[tuple[str, Sequence[Effort]]]) -> Figure:
                 markersize=8,
             )
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel(what)
         axes.grid(alpha=0.25, axis="x", which="both")
         axes.set_ylim(len(efforts) - 0.5, -0.5)

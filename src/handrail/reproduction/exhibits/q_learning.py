@@ -139,8 +139,8 @@ def _end_of_q_learning(q: Learned, level: float) -> str:
     higher = sum(score > level for score in _greedy(q))
     text = (
         f"After {_timesteps(q):,} steps, with the settings of its zoo, the greedy policy of "
-        f"Q-learning is better than the paper's setting on {higher} of {len(q.seeds)} seeds, and seeds differ a lot. "
-        "The paper does not give its settings nor for how long it learned."
+        f"Q-learning is better than the paper's setting on {higher} of {len(q.seeds)} seeds, and "
+        "seeds differ a lot. The paper does not give its settings nor for how long it learned."
     )
     return f"{text} It was still getting better." if still_rising(q) else text
 
