@@ -115,6 +115,20 @@ def test_other_limits_are_other_results(plan: Plan) -> None:
     assert [job.seed for job in second] == [1]
 
 
+def test_the_report_in_the_docs_is_of_every_experiment_and_seed() -> None:
+    kept = Path(__file__).parent.parent / "docs" / "reproduction"
+    page = (kept / "README.md").read_text()
+    assert "`handrail reproduce all`" in page
+    assert NOTICE not in page
+    for exhibit in EXHIBITS:
+        assert exhibit.title in page
+    for one in experiments():
+        assert one.title in page
+        if isinstance(one.study, Training | QLearning):
+            files = {path.name for path in (kept / "metrics" / one.name).iterdir()}
+            assert files == {f"seed-{seed}.csv" for seed in range(one.seeds)}
+
+
 # The command
 
 
