@@ -23,6 +23,7 @@ from typing import Any, final
 
 from handrail.errors import HandrailError
 
+_AT_ONCE = 50  # messages
 _messages: Any = None  # (number of the task, what it says), to the process that shows progress
 _stop: Any = None
 _orphaned = threading.Event()
@@ -121,10 +122,13 @@ def work(
 
 
 def _pass_on(messages: Any, audience: Audience, wait: bool = True) -> None:
-    """Everything that has arrived; by default waits a moment for something to arrive."""
+    """What has arrived; by default waits a moment for something to arrive.
+
+    Not without end: tasks that say a lot must not keep others from being noticed.
+    """
     try:
         audience.hear(*(messages.get(timeout=0.1) if wait else messages.get_nowait()))
-        while True:
+        for _ in range(_AT_ONCE):
             audience.hear(*messages.get_nowait())
     except Empty:
         pass
