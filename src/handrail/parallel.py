@@ -12,9 +12,10 @@ import os
 import signal
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import connection
 from queue import Empty
@@ -104,7 +105,8 @@ def work(
     # SIGTERM is what schedulers send before they kill.
     before = {one: signal.signal(one, on_interrupt) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
-        pending = {workers.submit(_run, i, task): i for i, task in enumerate(tasks)}
+        with _ignoring(before):
+            pending = {workers.submit(_run, i, task): i for i, task in enumerate(tasks)}
         while pending:
             _pass_on(messages, audience)
             for future in [one for one in pending if one.done()]:
@@ -119,6 +121,21 @@ def work(
         stop.set()  # whatever went wrong here, nobody works on for nothing
         workers.shutdown(wait=True, cancel_futures=True)
     return Outcome(stopped, tuple(dict.fromkeys(failures)))
+
+
+@contextmanager
+def _ignoring(signals: Iterable[signal.Signals]) -> Iterator[None]:
+    """Processes that are started inside ignore them from their first moment on.
+
+    Else a Ctrl-C, which reaches every process of the terminal, would end workers that are still
+    importing.
+    """
+    handlers = {one: signal.signal(one, signal.SIG_IGN) for one in signals}
+    try:
+        yield
+    finally:
+        for one, handler in handlers.items():
+            signal.signal(one, handler)
 
 
 def _pass_on(messages: Any, audience: Audience, wait: bool = True) -> None:

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
-from handrail.errors import HandrailError, StorageFailure
+from handrail.errors import HandrailError, InvalidArgument, StorageFailure
 from handrail.parallel import Audience, Outcome, work
 from handrail.reproduction.definitions import experiments
 from handrail.reproduction.exhibit import Exhibit
@@ -57,8 +57,8 @@ def reproduce(
     # What is cut down has a folder of its own, or its report would replace that of the whole.
     target = folder or (Path("results") / "quick" if quick else Path("results"))
     plan = make_plan(names, target, seeds, quick)
+    _make_folder(target)
     try:
-        target.mkdir(parents=True, exist_ok=True)
         with only_process(target, "reproducing"):
             report = _reproduce(plan, jobs or os.cpu_count() or 1, _command(names, seeds, quick))
     except OSError as error:
@@ -67,6 +67,15 @@ def reproduce(
         ) from error
     out.print(report.table(), highlight=False)
     out.print(f"Report: {target / PAGE}", highlight=False)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidArgument(
+            f"--out {folder}: {error.strerror or error}. Expected a folder that can be written to."
+        ) from error
 
 
 def _list(exhibits: Sequence[Exhibit]) -> None:
@@ -141,10 +150,11 @@ class _Board(Audience):
         self._show()
 
     def ended(self, number: int) -> None:
-        self._took[number] = monotonic() - self._begun.get(number, monotonic())
-        self._fractions[number] = 1.0
         if number in self._lines:
             self._progress.remove_task(self._lines.pop(number))
+        if self._jobs[number].done:  # and not only told to stop
+            self._took[number] = monotonic() - self._begun.get(number, monotonic())
+            self._fractions[number] = 1.0
         self._show()
 
     def notice(self, text: str) -> None:

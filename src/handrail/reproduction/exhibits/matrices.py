@@ -58,7 +58,7 @@ def _matrices(_: Results) -> Content:
                 f"{after:+.3f} after it, where {returns.worst_violation:+.1e} was predicted",
                 returns.worst_violation <= 1e-6 and after < 0.5 * before,
                 "The kernel is linear and the softmax is not: the first of these steps falls "
-                "short, and the paper's learner takes a few. `enforce` repeats it at once.",
+                "short, and the paper's learner takes a few. hr.enforce repeats it at once.",
             ),
         ),
         pictures=(
