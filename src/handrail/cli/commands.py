@@ -86,10 +86,8 @@ def train(
     folder: Annotated[
         Path | None, typer.Option("--out", help="Of the runs; by default runs/NAME.")
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes; by default all cores.")
-    ] = None,
-    checkpoint_seconds: Annotated[float, typer.Option(min=0.0, help="Between checkpoints.")] = 5.0,
+    jobs: Jobs = None,
+    checkpoint_seconds: CheckpointSeconds = 5.0,
     modules: Imports = None,
 ) -> None:
     """Learn from a constraint file, one run per seed, and write a report."""
@@ -120,10 +118,8 @@ def train(
 def resume(
     folder: RunFolder,
     episodes: Annotated[int | None, typer.Option(help="A new goal, to learn on to.")] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes; by default all cores.")
-    ] = None,
-    checkpoint_seconds: Annotated[float, typer.Option(min=0.0, help="Between checkpoints.")] = 5.0,
+    jobs: Jobs = None,
+    checkpoint_seconds: CheckpointSeconds = 5.0,
     modules: Imports = None,
 ) -> None:
     """Continue runs that were interrupted, bit for bit as if they had not been."""

@@ -126,19 +126,17 @@ def _first_episodes(learned: Learned) -> Table:
 
 def _loss(results: Results) -> Content:
     learned = results.learned("cartpole_paper")
+    losses = learned.table("losses")
+    at_first, afterwards = average(losses[:, 0]), average(losses[:, 10:20])
     first, later = safe_size(learned)
     return Content(
         findings=(
             Finding(
                 "The episode loss is initially large: the constraints are not yet fulfilled, and "
                 "the safe returns are large.",
-                f"loss {average(learned.table('losses')[:, 0]):.0f} in episode 0, "
-                f"{said(average(learned.table('losses')[:, 10:20]))} on average in episodes 10 to "
-                "19",
-                (
-                    average(learned.table("losses")[:, 0])
-                    > 10.0 * abs(average(learned.table("losses")[:, 10:20]))
-                ),
+                f"loss {at_first:.0f} in episode 0, {said(afterwards)} on average in episodes 10 "
+                "to 19",
+                at_first > 10.0 * abs(afterwards),
             ),
             Finding(
                 "If the constraints are satisfied the returns for safety become small "

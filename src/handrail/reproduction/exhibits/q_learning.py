@@ -96,8 +96,8 @@ def _lunar_lander(results: Results) -> Content:
                     [Line(paper, PAPER), Line(exact, EXACT), Line(q, Q_LEARNING)], until=500
                 ),
                 "Double Q-learning beside the constrained learner: the paper's setting, and exact. "
-                "Q-learning's mean is drawn as long as most of its seeds go on; bad seeds crash "
-                "early, so they have more episodes and weigh more towards the end.",
+                "Q-learning's mean is drawn as long as most of its seeds, which differ in "
+                "episodes, go on: towards the end it is that of those with short episodes.",
             ),
         ),
         tables=(
