@@ -16,7 +16,8 @@ import handrail as hr
 from handrail.arrays import Array
 from handrail.certification import certify
 from handrail.layers import Layers
-from handrail.margins import Margin
+from handrail.margins import LinearMargin, SoftmaxMargin, at_least, at_most
+from handrail.quantities import Quantity
 from handrail.regions.covers import Cells
 from handrail.relaxation import Relaxation
 from handrail.vertex_bound import VertexBound
@@ -176,9 +177,16 @@ def states_in(cells: Cells, rng: np.random.Generator) -> Array:
     hidden=st.lists(st.integers(1, 9), min_size=0, max_size=3),
     scale=st.floats(0.1, 30.0),
     upper=st.booleans(),
+    quantity=st.sampled_from(Quantity),
 )
 def test_bounds_are_below_the_margin(
-    seed: int, n_actions: int, activation: Any, hidden: list[int], scale: float, upper: bool
+    seed: int,
+    n_actions: int,
+    activation: Any,
+    hidden: list[int],
+    scale: float,
+    upper: bool,
+    quantity: Quantity,
 ) -> None:
     rng = np.random.default_rng(seed)
     dimensions = int(rng.integers(1, 4))
@@ -193,8 +201,8 @@ def test_bounds_are_below_the_margin(
     if np.ptp(weights) == 0.0:
         weights[0] += 1.0
     threshold = float(rng.uniform(weights.min(), weights.max()))
-    margin = (Margin.at_most if upper else Margin.at_least)(weights, threshold)
-    if not len(margin.positive) or not len(margin.negative):
+    margin = (at_most if upper else at_least)(quantity, weights, threshold)
+    if isinstance(margin, SoftmaxMargin) and not (len(margin.positive) and len(margin.negative)):
         return
     states = states_in(cells, rng)
     bounders: list[Any] = [Relaxation(layers, margin)]
@@ -210,12 +218,15 @@ def test_bounds_are_below_the_margin(
         halves = one.halves(bounder.importance)
         assert (narrowed.bounds(halves).lowest.min() <= true[0].min() + slack).all()
     worst = margin.worst_value(float(true[0, 0]))
-    value = _values(layers, weights, states[0, :1])[0]
-    assert margin.sign * (value - worst) >= -1e-9
+    value = _values(layers, weights, states[0, :1], quantity)[0]
+    assert isinstance(margin, SoftmaxMargin | LinearMargin)
+    assert margin.sign * (value - worst) >= -1e-9 * max(1.0, abs(value))
 
 
-def _values(layers: Layers, weights: Array, states: Array) -> Array:
-    logits = Relaxation(layers, Margin.at_least(weights, 0.0))._logits(states)
+def _values(layers: Layers, weights: Array, states: Array, quantity: Quantity) -> Array:
+    logits = Relaxation(layers, at_least(quantity, weights, 0.0))._raw(states)
+    if quantity is Quantity.MEAN:
+        return logits @ weights
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     result: Array = (odds / odds.sum(axis=1, keepdims=True)) @ weights
     return result

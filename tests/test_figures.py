@@ -26,6 +26,7 @@ from handrail.figures import Slice, draw_regions, draw_trajectory, middle_of, ne
 from handrail.pictures import default_plane, plane_over
 from handrail.policy_picture import first_episode, policy_figure
 from handrail.proof_picture import proof_figure
+from handrail.quantities import Quantity
 from handrail.region_answers import Side, certify_regions
 from handrail.regions import Region
 from handrail.regions.covers import Cells, Cover
@@ -412,10 +413,10 @@ def test_what_cannot_be_proven_is_left_out() -> None:
 @pytest.mark.parametrize("margin", [0.0, 0.02, 1.0, 3.0])
 def test_probabilities_are_rounded_to_the_safe_side(bound: float, margin: float) -> None:
     odds = bound / (1 - bound)
-    least = float(Side(1, 3, bound, is_lower=True).at(margin))
+    least = float(Side(Quantity.PROBABILITY, 1, 3, bound, is_lower=True).at(margin))
     exact = odds * np.exp(margin) / (1 + odds * np.exp(margin))
     assert exact - 0.1 * min(bound, 1 - bound) <= least <= exact + 1e-9
-    most = float(Side(0, 2, bound, is_lower=False).at(margin))
+    most = float(Side(Quantity.PROBABILITY, 0, 2, bound, is_lower=False).at(margin))
     exact = odds * np.exp(-margin) / (1 + odds * np.exp(-margin))
     assert exact - 1e-9 <= most <= exact + 0.1 * min(bound, 1 - bound)
 

@@ -13,9 +13,9 @@ from torch import nn
 import handrail as hr
 from handrail import fused as fused_module
 from handrail.batches import policy_gradient
+from handrail.categorical import softmax
 from handrail.fused import FusedNetwork
 from handrail.gradients import push_forward
-from handrail.policies import softmax
 from tests.conftest import spaces
 
 pytest.importorskip("numba")

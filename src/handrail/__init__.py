@@ -1,6 +1,7 @@
 """Handrail: tell a policy what it must do in states you know about."""
 
 from handrail.batches import Batch
+from handrail.categorical import CategoricalPolicy
 from handrail.certification import Certificate, certify
 from handrail.conflicts import Conflict
 from handrail.constraints import AtLeast, AtMost, Between, Constraint, Equal
@@ -24,9 +25,11 @@ from handrail.errors import (
     UnsatisfiedConstraints,
 )
 from handrail.evaluation import Evaluation
+from handrail.gaussian import GaussianPolicy
 from handrail.obedience import enforce
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.proofs import Budget
+from handrail.quantities import Mean
 from handrail.records import Record, Seconds
 from handrail.regions import Ball, Box, Curve, Points, Polytope, Region, Union
 from handrail.reinforce import Reinforce
@@ -62,6 +65,7 @@ __all__ = [
     "Equal",
     "Evaluation",
     "Everywhere",
+    "GaussianPolicy",
     "HandrailError",
     "InfeasibleConstraints",
     "InvalidArgument",
@@ -74,7 +78,9 @@ __all__ = [
     "Linear",
     "MaximumDeviation",
     "MaximumReturn",
+    "Mean",
     "Points",
+    "Policy",
     "Polytope",
     "Record",
     "Region",

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from handrail.arrays import Array
-from handrail.errors import InvalidBatch, ShapeMismatch
+from handrail.errors import InvalidBatch
 from handrail.gradients import Gradient, pull_back
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 
 
 @final
@@ -21,7 +21,7 @@ class Batch:
 
     Args:
         states: (n, *observation_shape).
-        actions: (n,) integers.
+        actions: (n,) indices of discrete ones, or (n, n_actions) continuous ones.
         returns: (n,), already offset by a baseline where the learner has one.
     """
 
@@ -37,16 +37,19 @@ class Batch:
             raise InvalidBatch(
                 f"A batch needs states (n, *observation_shape) with n > 0, but got {states.shape}."
             )
-        if actions.shape != (len(states),) or returns.shape != (len(states),):
+        one_each = actions.ndim in (1, 2) and len(actions) == len(states)
+        if not one_each or returns.shape != (len(states),):
             raise InvalidBatch(
                 f"A batch needs one action and one return per state: {len(states)} states, but "
                 f"actions {actions.shape} and returns {returns.shape}."
             )
-        if not np.issubdtype(actions.dtype, np.integer) or actions.min() < 0:
+        indices = np.issubdtype(actions.dtype, np.integer) and actions.min() >= 0
+        if actions.ndim == 1 and not indices:
             raise InvalidBatch(
-                f"Actions must be indices 0, 1, 2, …, but got {actions.dtype} from {actions.min()}."
+                f"Actions must be indices 0, 1, 2, … (or continuous: (n, n_actions)), but got "
+                f"{actions.dtype} from {actions.min()}."
             )
-        for what, values in (("states", states), ("returns", returns)):
+        for what, values in (("states", states), ("actions", actions), ("returns", returns)):
             bad = np.flatnonzero(~np.isfinite(values.reshape(len(states), -1)).all(axis=1))
             if len(bad):
                 raise InvalidBatch(f"The {what} of a batch are not finite at step {bad[0]}.")
@@ -72,24 +75,17 @@ class PolicyGradient:
     loss: float
 
 
-def policy_gradient(policy: CategoricalPolicy, batch: Batch) -> PolicyGradient:
+def policy_gradient(policy: Policy, batch: Batch) -> PolicyGradient:
     """The direction of a plain policy-gradient step: one forward and one backward pass."""
     loss = 0.0
     actions, returns = np.asarray(batch.actions), np.asarray(batch.returns)
-    policy.logits(np.asarray(batch.states)[:1])  # states that do not fit are refused in words
+    policy.raw(np.asarray(batch.states)[:1])  # states that do not fit are refused in words
 
-    def weigh(probabilities: Array, rows: slice) -> Array:
-        n_actions = probabilities.shape[1]
-        if actions.max() >= n_actions:
-            raise ShapeMismatch(
-                f"The batch takes action {actions.max()}, but the policy has {n_actions} actions: "
-                f"0 to {n_actions - 1}."
-            )
-        taken = probabilities[np.arange(len(probabilities)), actions[rows]]
+    def weigh(outputs: Array, rows: slice) -> Array:
+        log_likelihood, gradient = policy.likelihood(outputs, actions[rows])
         nonlocal loss
-        loss -= float(returns[rows] @ np.log(np.maximum(taken, np.finfo(np.float64).tiny)))
-        # The gradient of log π_a with respect to the logits is e_a - π.
-        weights: Array = returns[rows, None] * (np.eye(n_actions)[actions[rows]] - probabilities)
+        loss -= float(returns[rows] @ log_likelihood)
+        weights: Array = returns[rows, None] * gradient
         return weights
 
     direction = pull_back(policy, batch.states, weigh)

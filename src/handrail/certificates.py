@@ -18,13 +18,13 @@ import numpy as np
 from handrail.certification import Certificate, certify
 from handrail.constraints import Constraint, PlacedConstraint
 from handrail.errors import InvalidCertificate, InvalidRun
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.regions import Points
 from handrail.saving import pack_policy
 from handrail.storage import digest_of, read_sealed, to_json, write_sealed
 from handrail.version import VERSION
 
-FORMAT = 1
+FORMAT = 2
 ARITHMETIC = (
     "the network with exactly these weights, evaluated with real numbers or in float64: bounds "
     "exceed what rounding can do"
@@ -34,7 +34,7 @@ _AGREEMENT = 1e-9
 Certify = Callable[[Constraint, float], Certificate]
 
 
-def weights_hash(policy: CategoricalPolicy) -> str:
+def weights_hash(policy: Policy) -> str:
     """SHA-256 of the architecture and of every weight, bit for bit."""
     weights, architecture = pack_policy(policy)
     return digest_of(weights, {"architecture": architecture})
@@ -42,7 +42,7 @@ def weights_hash(policy: CategoricalPolicy) -> str:
 
 def write_certificates(
     path: Path,
-    policy: CategoricalPolicy,
+    policy: Policy,
     constraints: Sequence[Constraint],
     certificates: Sequence[Certificate],
 ) -> None:
@@ -64,7 +64,7 @@ def write_certificates(
 
 def verify_certificates(
     path: Path,
-    policy: CategoricalPolicy,
+    policy: Policy,
     constraints: Sequence[Constraint],
     prove: Certify | None = None,
 ) -> list[Certificate]:
@@ -119,16 +119,15 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
-def _question(
-    policy: CategoricalPolicy, constraint: Constraint, tolerance: float
-) -> dict[str, Any]:
+def _question(policy: Policy, constraint: Constraint, tolerance: float) -> dict[str, Any]:
     """What was asked, in plain values."""
     assert isinstance(constraint, PlacedConstraint)  # `certify` refuses others
-    n_actions = policy.probabilities(constraint.states[:1]).shape[1]
+    n_actions = policy.outputs(constraint.states[:1]).shape[1]
     row = constraint.rows_at(constraint.states[:1], n_actions)
     return {
         "name": constraint.name,
         "place": _place(constraint),
+        "quantity": row.quantity.value,
         "weights": row.weights[0].tolist(),
         "lower": _finite(float(row.lower[0])),
         "upper": _finite(float(row.upper[0])),
@@ -162,7 +161,7 @@ def _answer(certificate: Certificate) -> dict[str, Any]:
 
 
 def _check_question(
-    path: Path, claim: dict[str, Any], policy: CategoricalPolicy, constraint: Constraint
+    path: Path, claim: dict[str, Any], policy: Policy, constraint: Constraint
 ) -> None:
     asked = json.loads(to_json(_question(policy, constraint, claim["tolerance"])))
     for key, value in asked.items():

@@ -18,8 +18,8 @@ from handrail.bounders import Bounder
 from handrail.constraints import Constraint, PlacedConstraint
 from handrail.errors import InvalidArgument, InvalidConstraint, ShapeMismatch
 from handrail.layers import Layers
-from handrail.margins import Margin
-from handrail.policies import CategoricalPolicy
+from handrail.margins import Margin, at_least, at_most
+from handrail.policies import Policy
 from handrail.proofs import Budget, Leaves, Watch, prove
 from handrail.regions import Points, Region
 from handrail.regions.covers import Cover
@@ -87,7 +87,7 @@ class Certificate:
 
 
 def certify(
-    policy: CategoricalPolicy,
+    policy: Policy,
     constraint: Constraint,
     *,
     tolerance: float = 0.0,
@@ -107,7 +107,7 @@ def certify(
 
 
 def certify_from(
-    policy: CategoricalPolicy,
+    policy: Policy,
     constraint: Constraint,
     covers: Sequence[Cover] | None,
     tolerance: float = 0.0,
@@ -140,7 +140,7 @@ def certify_from(
 class _Question:
     """A constraint and the network it is asked of."""
 
-    policy: CategoricalPolicy
+    policy: Policy
     layers: Layers
     constraint: PlacedConstraint
     row: Rows  # at one of the states
@@ -149,7 +149,7 @@ class _Question:
     @classmethod
     def of(
         cls,
-        policy: CategoricalPolicy,
+        policy: Policy,
         layers: Layers,
         constraint: PlacedConstraint,
         tolerance: float,
@@ -171,15 +171,15 @@ class _Question:
         lower, upper = float(self.row.lower[0]), float(self.row.upper[0])
         found = []
         if np.isfinite(lower):
-            found.append(Margin.at_least(weights, lower - self.tolerance))
+            found.append(at_least(self.row.quantity, weights, lower - self.tolerance))
         if np.isfinite(upper):
-            found.append(Margin.at_most(weights, upper + self.tolerance))
-        return [margin for margin in found if len(margin.negative)]
+            found.append(at_most(self.row.quantity, weights, upper + self.tolerance))
+        return [margin for margin in found if margin.can_break]
 
     def violations(self, states: Array) -> Array:
         """(n,) measured by the real policy, in float64."""
         rows = self.constraint.rows_at(states, len(self.row.weights[0]))
-        return rows.violations(rows.values(self.policy.probabilities(states)))
+        return rows.violations(rows.values(self.policy.outputs(states)))
 
     def unknown(self, reason: str, method: str = "", cells: int = 0) -> Certificate:
         return self._answer("unknown", reason=reason, method=method, cells=cells)
@@ -198,15 +198,15 @@ class _Question:
 
     def certified(self, worst: Sequence[float], method: str, cells: int) -> Certificate:
         """From the worst value for each bound that needed a proof, lower bound first."""
-        weights = self.row.weights[0]
+        least, most = (float(reach[0]) for reach in self.row.reach())
         values = list(worst)
         lowest = highest = None
         if np.isfinite(self.row.lower[0]):
-            needed = weights.min() < self.row.lower[0] - self.tolerance
-            lowest = values.pop(0) if needed else float(weights.min())
+            needed = least < self.row.lower[0] - self.tolerance
+            lowest = values.pop(0) if needed else least
         if np.isfinite(self.row.upper[0]):
-            needed = weights.max() > self.row.upper[0] + self.tolerance
-            highest = values.pop(0) if needed else float(weights.max())
+            needed = most > self.row.upper[0] + self.tolerance
+            highest = values.pop(0) if needed else most
         answer = self._answer("certified", method=method, cells=cells)
         return replace(answer, lowest=lowest, highest=highest)
 

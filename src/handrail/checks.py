@@ -8,20 +8,28 @@ from numbers import Integral, Real
 from typing import Any
 
 from handrail.errors import InvalidConstraint
+from handrail.quantities import Mean, Quantity
 from handrail.regions import Points, Region
 
-Action = int | Mapping[int, float]
+Action = int | Mapping[int, float] | Mean
+
+
+def quantity_of(action: Action) -> Quantity:
+    """The mean of a continuous action where it says so, else the probability of a discrete one."""
+    return Quantity.MEAN if isinstance(action, Mean) else Quantity.PROBABILITY
 
 
 def as_mapping(action: Action) -> Mapping[int, float]:
     """One action or several, as {action: weight}."""
-    return action if isinstance(action, Mapping) else {action: 1.0}
+    plain = action.dimension if isinstance(action, Mean) else action
+    return plain if isinstance(plain, Mapping) else {plain: 1.0}
 
 
 def in_words(action: Action) -> str:
-    """'action 1', '0.5·action 0 + action 2'."""
+    """'action 1', '0.5·action 0 + action 2', 'mean action 0'."""
+    kind = "mean action" if isinstance(action, Mean) else "action"
     parts = [
-        f"action {index}" if weight == 1.0 else f"{weight:g}·action {index}"
+        f"{kind} {index}" if weight == 1.0 else f"{weight:g}·{kind} {index}"
         for index, weight in as_mapping(action).items()
     ]
     return " + ".join(parts)
@@ -29,7 +37,7 @@ def in_words(action: Action) -> str:
 
 def check_actions(action: Action) -> None:
     """Every action an index, every weight a number, not all of them zero."""
-    if not isinstance(action, Mapping):
+    if not isinstance(action, Mapping | Mean):
         check_action(action)
     actions = as_mapping(action)
     if not actions:
@@ -61,8 +69,8 @@ def check_action(action: Any) -> None:
     """A non-negative integer."""
     if isinstance(action, bool) or not isinstance(action, Integral):
         raise InvalidConstraint(
-            f"An action is an index 0, 1, 2, … (or a mapping {{index: weight}}), but got "
-            f"{action!r}."
+            f"An action is an index 0, 1, 2, … (or a mapping {{index: weight}}, or a Mean of "
+            f"either), but got {action!r}."
         )
     if action < 0:
         raise InvalidConstraint(f"Unknown action {action}: actions are numbered from 0.")
@@ -86,8 +94,10 @@ def check_number(value: Any, what: str) -> None:
 
 
 def check_bound(bound: Any, action: Action) -> None:
-    """Strictly inside what the sum of probabilities can reach."""
+    """A number; strictly inside what a sum of probabilities can reach."""
     check_number(bound, "The bound")
+    if quantity_of(action) is Quantity.MEAN:
+        return
     weights = as_mapping(action).values()
     lowest, highest = min(0.0, *weights), max(0.0, *weights)
     if bound in (lowest, highest):

@@ -15,19 +15,19 @@ from handrail.arrays import Array, Indices
 from handrail.batches import PolicyGradient
 from handrail.expansion import Expansion
 from handrail.linearise import Linearisation
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.rows import Rows, concatenate
 from handrail.search import Sample
 from handrail.selections import MaximumDeviation, MaximumReturn
 
 
-def deviations(policy: CategoricalPolicy, rows: Rows) -> Array:
+def deviations(policy: Policy, rows: Rows) -> Array:
     """How far each row is from its bound (n_rows,); positive means broken."""
-    return rows.violations(rows.values(policy.probabilities(rows.states)))
+    return rows.violations(rows.values(policy.outputs(rows.states)))
 
 
 def required_returns(
-    policy: CategoricalPolicy, rows: Rows, gradient: PolicyGradient | None, step_size: float
+    policy: Policy, rows: Rows, gradient: PolicyGradient | None, step_size: float
 ) -> Array:
     """The safe return that each row would need if it were the only one (n_rows,).
 
@@ -40,7 +40,7 @@ def required_returns(
         gradient: of the batch that the step learns from; None for a step on nothing else.
         step_size: α.
     """
-    model = Linearisation(policy, rows, policy.probabilities(rows.states))
+    model = Linearisation(policy, rows, policy.outputs(rows.states))
     drift = model.values
     if gradient is not None:
         drift = drift + step_size * model.effect(gradient.direction)
@@ -73,7 +73,7 @@ class Candidates:
         self._ends = np.cumsum([len(block) for block in blocks])
 
     def scores(
-        self, policy: CategoricalPolicy, gradient: PolicyGradient | None, step_size: float
+        self, policy: Policy, gradient: PolicyGradient | None, step_size: float
     ) -> Sequence[Array]:
         """What the strategy compares, for the states of each region (n_states,)."""
         if isinstance(self._selection, MaximumReturn):
@@ -82,7 +82,7 @@ class Candidates:
             flat = deviations(policy, self.rows)
         return self._by_state(flat)
 
-    def violations(self, policy: CategoricalPolicy) -> Sequence[Array]:
+    def violations(self, policy: Policy) -> Sequence[Array]:
         """Of the states of each region (n_states,)."""
         return self._by_state(deviations(policy, self.rows))
 

@@ -14,7 +14,7 @@ from handrail.choosing import Candidates
 from handrail.enforcement import Enforcement
 from handrail.exchange import Exchange, Found
 from handrail.expansion import Expansion
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.rows import Rows
 from handrail.rules import Memory, Rules, pack_states, unpack_states
 from handrail.selections import MaximumDeviation, MaximumReturn
@@ -32,9 +32,7 @@ class ChosenStates(Rules):
         self._exchange = Exchange(expansion, margin=0.0)
         self._stars: tuple[Array, ...] = ()
 
-    def step_rows(
-        self, policy: CategoricalPolicy, gradient: PolicyGradient, step_size: float
-    ) -> Rows:
+    def step_rows(self, policy: Policy, gradient: PolicyGradient, step_size: float) -> Rows:
         """The constraints at points, and the states with the highest scores."""
         scores = self._candidates.scores(policy, gradient, step_size)
         chosen = self._candidates.choose(scores)
@@ -42,13 +40,11 @@ class ChosenStates(Rules):
         self._stars = tuple(sample.states[indices] for sample, indices in pairs)
         return self._expansion.rows_with(self._candidates.rows_at(chosen))
 
-    def hold(
-        self, policy: CategoricalPolicy, tolerance: float, values: Array | None = None
-    ) -> Enforcement:
+    def hold(self, policy: Policy, tolerance: float, values: Array | None = None) -> Enforcement:
         """All points of all regions, by exchange: violated ones enter by the strategy's score."""
         del values
 
-        def find(policy: CategoricalPolicy) -> Found:
+        def find(policy: Policy) -> Found:
             violations = self._candidates.violations(policy)
             worst = max(float(one.max()) for one in violations)
             if worst <= tolerance:
@@ -74,13 +70,13 @@ class ChosenStates(Rules):
         self._stars = self._exchange.working
         return result
 
-    def violation(self, policy: CategoricalPolicy, values: Array | None = None) -> float:
+    def violation(self, policy: Policy, values: Array | None = None) -> float:
         """Of all points."""
         del values
         rows = self._watched
-        return float(rows.violations(rows.values(policy.probabilities(rows.states))).max())
+        return float(rows.violations(rows.values(policy.outputs(rows.states))).max())
 
-    def measure(self, policy: CategoricalPolicy) -> Violations:
+    def measure(self, policy: Policy) -> Violations:
         """All points."""
         return measure_rows(policy, self._watched)
 

@@ -14,6 +14,7 @@ from scipy.optimize import linprog
 
 from handrail.arrays import Array, Indices
 from handrail.minimum_norm import CONFLICT_RATIO, scale_rows, solve_minimum_norm
+from handrail.quantities import Quantity
 from handrail.rows import Rows
 
 
@@ -26,20 +27,23 @@ class Conflict:
         rows: indices into the constraint rows.
         labels: what the user calls them.
         distance: the largest distance between their states.
-        at_one_state: whether no probabilities at all could satisfy them (not even another network).
+        at_one_state: whether no policy at all could satisfy them (not even another network).
+        quantity: what they are about.
     """
 
     rows: tuple[int, ...]
     labels: tuple[str, ...]
     distance: float
     at_one_state: bool
+    quantity: Quantity
 
     def __str__(self) -> str:
         names = " and ".join(f"{label!r}" for label in self.labels)
         if len(self.rows) == 1:
             return f"{names} cannot be moved: the network's output no longer depends on its weights"
         if self.at_one_state:
-            return f"{names} ask for probabilities that do not exist together at the same state"
+            what = "probabilities" if self.quantity is Quantity.PROBABILITY else "mean actions"
+            return f"{names} ask for {what} that do not exist together at the same state"
         if len(self.rows) == 2:
             where = f"{self.distance:.3g} apart, which this network can hardly tell apart"
             return f"{names} ask opposite things {where}"
@@ -83,11 +87,12 @@ def describe(indices: Indices, rows: Rows, at_one_state: bool = False) -> Confli
         labels=tuple(rows.labels[i] for i in indices),
         distance=float(distances.max()),
         at_one_state=at_one_state,
+        quantity=rows.quantity,
     )
 
 
 def impossible_at_one_state(rows: Rows) -> Conflict | None:
-    """Rows at the same state that no probability vector satisfies, such as π₀ ≥ 0.6 and π₁ ≥ 0.6.
+    """Rows at the same state that no policy satisfies, such as π₀ ≥ 0.6 and π₁ ≥ 0.6.
 
     The linear model does not see these when there are three or more actions: it knows that
     probabilities add up to 1, not that they are positive.
@@ -107,18 +112,17 @@ def impossible_at_one_state(rows: Rows) -> Conflict | None:
 
 
 def exist_together(group: list[int], rows: Rows) -> bool:
-    """Whether some probabilities would satisfy all these rows if their states were the same."""
+    """Whether some outputs would satisfy all these rows if their states were the same."""
     weights = np.concatenate([rows.weights[rows.samples[i]] for i in group])
     lower, upper = rows.lower[group], rows.upper[group]
     from_below, from_above = np.isfinite(lower), np.isfinite(upper)
     n_actions = weights.shape[1]
+    simplex = {"A_eq": np.ones((1, n_actions)), "b_eq": [1.0], "bounds": (0.0, 1.0)}
     result = linprog(
         np.zeros(n_actions),
         A_ub=np.concatenate([-weights[from_below], weights[from_above]]),
         b_ub=np.concatenate([-lower[from_below], upper[from_above]]),
-        A_eq=np.ones((1, n_actions)),
-        b_eq=[1.0],
-        bounds=(0.0, 1.0),
+        **(simplex if rows.quantity is Quantity.PROBABILITY else {"bounds": (None, None)}),
     )
     return bool(result.status == 0)
 

@@ -24,8 +24,10 @@ from handrail.checks import (
     check_priority,
     check_where,
     in_words,
+    quantity_of,
 )
 from handrail.errors import InvalidConstraint
+from handrail.quantities import Quantity
 from handrail.regions import Place, Points, Region
 from handrail.rows import Rows
 
@@ -44,9 +46,14 @@ class Constraint(ABC):
     def states(self) -> Array:
         """The states it speaks of (n, *observation_shape); of a region, some that stand for it."""
 
+    @property
+    @abstractmethod
+    def quantity(self) -> Quantity:
+        """What it is about: probabilities of actions, or mean actions."""
+
     @abstractmethod
     def rows(self, n_actions: int) -> Rows:
-        """The constraint at `states`, as linear functionals of the action probabilities (H1)."""
+        """The constraint at `states`, as linear functionals of the policy's outputs (H1)."""
 
 
 class PlacedConstraint(Constraint):
@@ -80,14 +87,26 @@ class PlacedConstraint(Constraint):
         """What it says at these states (n, *observation_shape)."""
 
 
+class ActionConstraint(PlacedConstraint):
+    """A bound on one action, or on a weighted sum of actions."""
+
+    action: Action
+
+    @property
+    def quantity(self) -> Quantity:
+        """As the action says."""
+        return quantity_of(self.action)
+
+
 @final
 @dataclass(frozen=True)
-class AtLeast(PlacedConstraint):
-    """π(action | s) ≥ bound at every state of `where`.
+class AtLeast(ActionConstraint):
+    """π(action | s) ≥ bound at every state of `where`; with a `Mean`, the mean action ≥ bound.
 
     Args:
-        bound: strictly between 0 and 1 for one action.
-        action: an index, or {action: weight} for a weighted sum over actions.
+        bound: strictly between 0 and 1 for the probability of one action; any for a mean action.
+        action: an index, or {action: weight} for a weighted sum over actions; `Mean` of either for
+            continuous actions.
         where: the states: Points, or a region (Box, Ball, Polytope, Curve, Union).
         name: for tables and messages; made from the other fields when left out.
         priority: how much more than others this one matters when constraints are soft.
@@ -113,7 +132,7 @@ class AtLeast(PlacedConstraint):
 
 @final
 @dataclass(frozen=True)
-class AtMost(PlacedConstraint):
+class AtMost(ActionConstraint):
     """π(action | s) ≤ bound at every state of `where`; arguments as for `AtLeast`."""
 
     bound: float
@@ -136,7 +155,7 @@ class AtMost(PlacedConstraint):
 
 @final
 @dataclass(frozen=True)
-class Equal(PlacedConstraint):
+class Equal(ActionConstraint):
     """π(action | s) = bound at every state of `where`; arguments as for `AtLeast`."""
 
     bound: float
@@ -147,7 +166,7 @@ class Equal(PlacedConstraint):
 
     def __post_init__(self) -> None:
         check_where(self.where)
-        _refuse_region(self.where)
+        _refuse_region(self)
         check_priority(self.priority)
         check_actions(self.action)
         check_bound(self.bound, self.action)
@@ -160,7 +179,7 @@ class Equal(PlacedConstraint):
 
 @final
 @dataclass(frozen=True)
-class Between(PlacedConstraint):
+class Between(ActionConstraint):
     """lower ≤ π(action | s) ≤ upper at every state of `where`; arguments as for `AtLeast`."""
 
     lower: float
@@ -184,10 +203,11 @@ class Between(PlacedConstraint):
         return _rows_at(self, self.action, states, n_actions, lower=self.lower, upper=self.upper)
 
 
-def _refuse_region(where: Place) -> None:
-    if isinstance(where, Region):
+def _refuse_region(constraint: Equal) -> None:
+    if isinstance(constraint.where, Region):
+        what = "probability" if constraint.quantity is Quantity.PROBABILITY else "mean action"
         raise InvalidConstraint(
-            "Equal: a network cannot keep a probability at one value on all the states of a "
+            f"Equal: a network cannot keep a {what} at one value on all the states of a "
             "region. Use Between(lower, upper, …) there, or Points."
         )
 
@@ -212,7 +232,7 @@ def _rows_at(
     for index, weight in as_mapping(action).items():
         check_known_action(constraint.name, index, n_actions)
         weights[index] = weight
-    if np.ptp(weights) == 0.0:
+    if quantity_of(action) is Quantity.PROBABILITY and np.ptp(weights) == 0.0:
         raise InvalidConstraint(
             f"{constraint.name!r} weighs all {n_actions} actions alike. Probabilities always add "
             "up to 1, so no policy can change this sum: leave an action out."
@@ -240,4 +260,5 @@ def make_rows(
         upper=np.full(n, upper),
         priority=np.full(n, constraint.priority),
         labels=tuple(labels),
+        quantity=constraint.quantity,
     )

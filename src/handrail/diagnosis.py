@@ -26,7 +26,7 @@ from handrail.constraints import Constraint
 from handrail.expansion import expand
 from handrail.linearise import Linearisation
 from handrail.minimum_norm import MinimumNorm, solve_minimum_norm
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.program import LeastChange, solve_program
 from handrail.rows import Rows
 from handrail.targets import Targets
@@ -79,18 +79,18 @@ class Diagnosis:
         return "\n".join(lines)
 
 
-def diagnose(policy: CategoricalPolicy, constraints: Sequence[Constraint]) -> Diagnosis:
+def diagnose(policy: Policy, constraints: Sequence[Constraint]) -> Diagnosis:
     """Analyse constraints at the policy's present weights, which are not changed."""
     expansion = expand(constraints, policy)
     rows = expansion.rows()
     n_points = 0 if expansion.fixed is None else len(expansion.fixed)
-    probabilities = policy.probabilities(rows.states)
-    model = Linearisation(policy, rows, probabilities)
+    outputs = policy.outputs(rows.states)
+    model = Linearisation(policy, rows, outputs)
     neighbours = _nearly_coinciding(rows, n_points)
-    conflicts = _conflicts(model, rows, _asked(rows, probabilities), neighbours)
+    conflicts = _conflicts(model, rows, _asked(rows, outputs), neighbours)
     multipliers, change = np.zeros(len(rows)), np.zeros(len(rows))
     if not conflicts:
-        lower, upper = _asked(rows, probabilities)
+        lower, upper = _asked(rows, outputs)
         solution = solve_program(model, LeastChange(model), lower, upper, _hard)
         multipliers, change = solution.multipliers, solution.change
     violated = rows.violations(model.values) > 0.0
@@ -112,10 +112,10 @@ def _hard(matrix: Array, lower: Array, upper: Array, indices: Indices) -> Minimu
     return solve_minimum_norm(matrix, lower, upper)
 
 
-def _asked(rows: Rows, probabilities: Array) -> tuple[Array, Array]:
+def _asked(rows: Rows, outputs: Array) -> tuple[Array, Array]:
     """The change that each row needs, to first order."""
     targets = Targets(rows, tolerance=1e-6)
-    return targets.change_in_probability(rows.values(probabilities), trust=np.inf)
+    return targets.change_in_probability(rows.values(outputs), trust=np.inf)
 
 
 def _conflicts(

@@ -20,7 +20,7 @@ from handrail.conflicts import Contradiction, impossible_at_one_state
 from handrail.errors import UnsatisfiedConstraints
 from handrail.gradients import Gradient, restore, snapshot, take_step
 from handrail.linearise import Linearisation
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.program import LeastChange, ProgramSolution, hard_solver, solve_program
 from handrail.rows import Rows
 from handrail.targets import Position, Targets
@@ -54,7 +54,7 @@ class Enforcement:
         worst_violation: of the policy that came out; positive means broken.
         history: one entry per iteration.
         parameter_change: ‖Δθ‖.
-        policy_change: the largest change of any probability on the reference states, if given.
+        policy_change: the largest change of any output on the reference states, if given.
         reason: why it failed; empty if it did not.
         rounds: in which states of regions were added.
         certificates: of the constraints on regions, where these were proven.
@@ -82,7 +82,7 @@ class Enforcement:
 
 
 def enforce_rows(
-    policy: CategoricalPolicy,
+    policy: Policy,
     rows: Rows,
     tolerance: float,
 ) -> Enforcement:
@@ -104,7 +104,7 @@ def enforce_rows(
         restore(policy, original)
     return Enforcement(
         satisfied=not reason,
-        worst_violation=_worst(rows, policy.probabilities(rows.states)),
+        worst_violation=_worst(rows, policy.outputs(rows.states)),
         history=tuple(history),
         parameter_change=distance(policy, original),
         policy_change=None,
@@ -112,12 +112,10 @@ def enforce_rows(
     )
 
 
-def _relinearise(
-    policy: CategoricalPolicy, rows: Rows, tolerance: float, history: list[Iteration]
-) -> str:
+def _relinearise(policy: Policy, rows: Rows, tolerance: float, history: list[Iteration]) -> str:
     """Step until satisfied; the reason why not, or nothing."""
-    probabilities = policy.probabilities(rows.states)
-    if _worst(rows, probabilities) <= tolerance:
+    outputs = policy.outputs(rows.states)
+    if _worst(rows, outputs) <= tolerance:
         return ""
     impossible = impossible_at_one_state(rows)
     if impossible is not None:
@@ -125,8 +123,8 @@ def _relinearise(
     targets = Targets(rows, tolerance)
     trust = 1.0
     for _ in range(MAX_ITERATIONS):
-        model = Linearisation(policy, rows, probabilities)
-        position = targets.position(probabilities)
+        model = Linearisation(policy, rows, outputs)
+        position = targets.position(outputs)
         try:
             solution = _smallest_change(model, targets, position, trust)
         except Contradiction as contradiction:
@@ -135,21 +133,21 @@ def _relinearise(
                 f"{contradiction.conflict(rows)}. {REMEDY}"
             )
         direction = model.direction(solution.coefficients)
-        step, probabilities = _line_search(policy, rows, targets, direction, probabilities)
+        step, outputs = _line_search(policy, rows, targets, direction, outputs)
         predicted = rows.violations(targets.predicted_values(position, step * solution.change))
-        measured = _worst(rows, probabilities)
+        measured = _worst(rows, outputs)
         active = int(np.count_nonzero(solution.multipliers))
         history.append(Iteration(float(predicted.max()), measured, step, active))
         # Within the tolerance, one more iteration brings inequalities to the right side of it.
         polished = len(history) > 1 and history[-2].measured_violation <= tolerance
-        if measured <= tolerance and (polished or _all_inside(rows, probabilities)):
+        if measured <= tolerance and (polished or _all_inside(rows, outputs)):
             return ""
         if step == 0.0:
             break
         trust *= 2.0 if step == 1.0 else step
-    if _worst(rows, probabilities) <= tolerance:
+    if _worst(rows, outputs) <= tolerance:
         return ""
-    violations = rows.violations(rows.values(probabilities))
+    violations = rows.violations(rows.values(outputs))
     return (
         f"After {len(history)} linearisations the worst violation is {violations.max():.2g}, of "
         f"{rows.labels[int(violations.argmax())]!r}, above the tolerance of {tolerance:g}, and no "
@@ -161,7 +159,7 @@ def _relinearise(
 def _smallest_change(
     model: Linearisation, targets: Targets, position: Position, trust: float
 ) -> ProgramSolution:
-    """Ask for log-odds; where these contradict each other to first order, for probabilities."""
+    """Ask for log-odds; where these contradict each other to first order, for outputs."""
     geometry, solver = LeastChange(model), hard_solver(model)
     try:
         asked = targets.change_in_log_odds(position, trust)
@@ -172,40 +170,40 @@ def _smallest_change(
 
 
 def _line_search(
-    policy: CategoricalPolicy,
+    policy: Policy,
     rows: Rows,
     targets: Targets,
     direction: Gradient,
-    probabilities: Array,
+    outputs: Array,
 ) -> tuple[float, Array]:
     """Take the largest halved step that brings the worst row nearer to its target.
 
-    Returns its length (0 if there is none), and the probabilities at the rows' states after it.
+    Returns its length (0 if there is none), and the outputs at the rows' states after it.
     """
-    before = targets.shortfall(targets.position(probabilities))
+    before = targets.shortfall(targets.position(outputs))
     start = snapshot(policy)
     step = 1.0
     for _ in range(_HALVINGS):
         take_step(policy, direction, step)
-        moved = policy.probabilities(rows.states)
+        moved = policy.outputs(rows.states)
         if targets.shortfall(targets.position(moved)) < before:
             return step, moved
         restore(policy, start)
         step /= 2.0
-    return 0.0, probabilities
+    return 0.0, outputs
 
 
-def _worst(rows: Rows, probabilities: Array) -> float:
-    return float(rows.violations(rows.values(probabilities)).max())
+def _worst(rows: Rows, outputs: Array) -> float:
+    return float(rows.violations(rows.values(outputs)).max())
 
 
-def _all_inside(rows: Rows, probabilities: Array) -> bool:
+def _all_inside(rows: Rows, outputs: Array) -> bool:
     """Whether no inequality is violated at all."""
-    violations = rows.violations(rows.values(probabilities))
+    violations = rows.violations(rows.values(outputs))
     return bool((violations[~rows.is_equality()] <= 0.0).all())
 
 
-def distance(policy: CategoricalPolicy, saved: list[Tensor]) -> float:
+def distance(policy: Policy, saved: list[Tensor]) -> float:
     """‖Δθ‖ since a snapshot."""
     parts = [(p.detach() - s) for p, s in zip(policy.parameters, saved, strict=True)]
     return Gradient(tuple(parts)).norm()

@@ -19,7 +19,7 @@ from handrail.enforcement import Enforcement, Iteration, distance, enforce_rows
 from handrail.expansion import Expansion
 from handrail.gradients import restore, snapshot
 from handrail.overlaps import impossible_overlap
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.rows import Rows
 from handrail.violations import state_in_words
 
@@ -51,7 +51,7 @@ class Found:
         return not any(len(states) for states in self.violated)
 
 
-Find = Callable[[CategoricalPolicy], Found]
+Find = Callable[[Policy], Found]
 
 
 @final
@@ -60,7 +60,7 @@ class Exchange:
 
     Args:
         expansion: constraints at points and on regions.
-        margin: how far inside their bounds working states are held, in log-odds.
+        margin: how far inside their bounds working states are held (`Rows.insets`).
     """
 
     def __init__(self, expansion: Expansion, margin: float) -> None:
@@ -109,22 +109,17 @@ class Exchange:
                 self._working[index] = together[np.sort(first)]
         return sum(map(len, self._working)) > before
 
-    def drop(self, policy: CategoricalPolicy) -> None:
+    def drop(self, policy: Policy) -> None:
         """Let states go that are far inside their bounds."""
         for index, regional in enumerate(self._expansion.regional):
             states = self._working[index]
             if len(states):
                 rows = regional.rows_at(states)
-                lowest, highest = rows.reach()
-                room = np.minimum(
-                    np.where(np.isfinite(rows.lower), highest - rows.lower, np.inf),
-                    np.where(np.isfinite(rows.upper), rows.upper - lowest, np.inf),
-                )
-                violations = rows.violations(rows.values(policy.probabilities(rows.states)))
-                near = (violations > -_FAR_INSIDE * room).reshape(len(states), -1).any(axis=1)
-                self._working[index] = states[near]
+                violations = rows.violations(rows.values(policy.outputs(rows.states)))
+                near = violations > -_FAR_INSIDE * rows.room()
+                self._working[index] = states[near.reshape(len(states), -1).any(axis=1)]
 
-    def hold(self, policy: CategoricalPolicy, find: Find, tolerance: float) -> Enforcement:
+    def hold(self, policy: Policy, find: Find, tolerance: float) -> Enforcement:
         """Enforce and search until nothing is violated; on failure the policy is as it was."""
         saved, working = snapshot(policy), self.working
         try:
@@ -138,7 +133,7 @@ class Exchange:
             self.working = working
         return result
 
-    def _hold(self, policy: CategoricalPolicy, find: Find, tolerance: float) -> Enforcement:
+    def _hold(self, policy: Policy, find: Find, tolerance: float) -> Enforcement:
         exactly = self._exactness(tolerance)
         history: list[Iteration] = []
         start = snapshot(policy)
@@ -170,18 +165,18 @@ class Exchange:
         )
         return _ended(policy, start, history, rounds, found.worst_violation, reason)
 
-    def _worst_at_points(self, policy: CategoricalPolicy, known: float) -> float:
+    def _worst_at_points(self, policy: Policy, known: float) -> float:
         """Of the constraints at points, by their own bounds."""
         fixed = self._expansion.fixed
         if fixed is None:
             return -np.inf
         if not any(map(len, self._working)):
             return known
-        return float(fixed.violations(fixed.values(policy.probabilities(fixed.states))).max())
+        return float(fixed.violations(fixed.values(policy.outputs(fixed.states))).max())
 
 
 def contradiction(expansion: Expansion) -> str:
-    """Where regions ask for what no probabilities can be, in words; empty if nowhere."""
+    """Where regions ask for what no policy can do, in words; empty if nowhere."""
     found = impossible_overlap(expansion) if expansion.regional else None
     if found is None:
         return ""
@@ -190,7 +185,7 @@ def contradiction(expansion: Expansion) -> str:
 
 
 def _ended(
-    policy: CategoricalPolicy,
+    policy: Policy,
     start: list[Any],
     history: list[Iteration],
     rounds: int,

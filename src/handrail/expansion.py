@@ -12,7 +12,8 @@ import numpy as np
 from handrail.arrays import Array, Indices
 from handrail.constraints import Constraint, PlacedConstraint
 from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
+from handrail.quantities import Quantity
 from handrail.regions import Region
 from handrail.rows import Rows, concatenate
 
@@ -70,21 +71,23 @@ class Expansion:
         return rows.take(_first_of_each(rows)) if covers else rows
 
 
-def expand(constraints: Sequence[Constraint], policy: CategoricalPolicy) -> Expansion:
+def expand(constraints: Sequence[Constraint], policy: Policy) -> Expansion:
     """All constraints as rows and regions, checked to fit together and the policy."""
-    if not isinstance(policy, CategoricalPolicy):
+    if not isinstance(policy, Policy):
         raise InvalidPolicy(
-            f"Expected a CategoricalPolicy, but got {type(policy).__name__}. Wrap a torch module: "
-            "CategoricalPolicy(module)."
+            f"Expected a policy, but got {type(policy).__name__}. Wrap a torch module: "
+            "CategoricalPolicy(module), or GaussianPolicy(module, std) for continuous actions."
         )
     _refuse_wrong_types(constraints)
     _refuse_repeated_names(constraints)
     _refuse_different_shapes(constraints)
     first = constraints[0]
     try:
-        n_actions = policy.probabilities(first.states[:1]).shape[1]
+        n_actions = policy.outputs(first.states[:1]).shape[1]
     except ShapeMismatch as error:
         raise ShapeMismatch(f"{first.name!r} does not fit the policy. {error}") from error
+    for one in constraints:
+        _refuse_other_quantity(one, n_actions, policy)
     at_points = [one.rows(n_actions) for one in constraints if _region(one) is None]
     fixed = concatenate(at_points) if at_points else None
     if fixed is not None:
@@ -154,6 +157,21 @@ def _refuse_different_shapes(constraints: Sequence[Constraint]) -> None:
                 f"{constraints[0].name!r} of shape {shape}. All constraints of a set must observe "
                 "the same quantities."
             )
+
+
+def _refuse_other_quantity(constraint: Constraint, n_actions: int, policy: Policy) -> None:
+    if constraint.quantity is policy.quantity:
+        return
+    if policy.quantity is Quantity.MEAN:
+        raise InvalidConstraint(
+            f"{constraint.name!r} is about the probability of an action, but the actions of this "
+            f"policy are continuous. Constrain their means: action=Mean(0)"
+            f"{'' if n_actions == 1 else f' to Mean({n_actions - 1})'}."
+        )
+    raise InvalidConstraint(
+        f"{constraint.name!r} is about a mean action, but this policy chooses among {n_actions} "
+        "discrete actions. Constrain the probability of one: action=0, 1, …"
+    )
 
 
 def _refuse_repeated_rows(rows: Rows) -> None:

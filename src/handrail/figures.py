@@ -12,7 +12,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from handrail.arrays import Array, Mask
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.regions import Region
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ _RESOLUTION = 121
 _POINTS_OF_A_CURVE = 257
 # From light to dark, so that greyscale keeps the order; not too dark for black lines on it.
 _SHADES = ListedColormap(colormaps["YlGnBu"](np.linspace(0.0, 0.8, 256)), name="probability")
-HALF = "0.25"  # colour of the line where an action has half of the probability
+HALF = "0.25"  # colour of the line half way: where an action has half of the probability
+Limits = tuple[float, float]
+PROBABILITIES: Limits = (0.0, 1.0)
 
 
 @final
@@ -83,26 +85,32 @@ class Slice:
         return across, up, states
 
 
-def draw_policy(axes: Axes, policy: CategoricalPolicy, plane: Slice, action: int) -> QuadMesh:
-    """The probability of an action over a plane, with its 50 % line."""
-    return draw_probability(axes, probability_over(policy, plane, action), plane)
+def draw_policy(
+    axes: Axes, policy: Policy, plane: Slice, action: int, limits: Limits = PROBABILITIES
+) -> QuadMesh:
+    """The probability of an action, or its mean, over a plane; with the line half way up."""
+    return draw_output(axes, output_over(policy, plane, action), plane, limits)
 
 
-def probability_over(policy: CategoricalPolicy, plane: Slice, action: int) -> Array:
-    """The probability of an action (n, n) over a grid of the plane, a row per vertical value."""
+def output_over(policy: Policy, plane: Slice, action: int) -> Array:
+    """The output of an action (n, n) over a grid of the plane, a row per vertical value."""
     _, _, states = plane.states()
-    probability: Array = policy.probabilities(states)[:, action].reshape(_RESOLUTION, _RESOLUTION)
-    return probability
+    output: Array = policy.outputs(states)[:, action].reshape(_RESOLUTION, _RESOLUTION)
+    return output
 
 
-def draw_probability(axes: Axes, probability: Array, plane: Slice) -> QuadMesh:
-    """What `probability_over` gave, with its 50 % line."""
+def draw_output(
+    axes: Axes, output: Array, plane: Slice, limits: Limits = PROBABILITIES
+) -> QuadMesh:
+    """What `output_over` gave, with the line half way between the limits."""
     across, up, _ = plane.states()
+    low, high = limits
     mesh = axes.pcolormesh(
-        across, up, probability, cmap=_SHADES, vmin=0.0, vmax=1.0, shading="auto", rasterized=True
+        across, up, output, cmap=_SHADES, vmin=low, vmax=high, shading="auto", rasterized=True
     )
-    if probability.min() < 0.5 < probability.max():
-        axes.contour(across, up, probability, levels=[0.5], colors=HALF, linestyles="--")
+    half = 0.5 * (low + high)
+    if output.min() < half < output.max():
+        axes.contour(across, up, output, levels=[half], colors=HALF, linestyles="--")
     return mesh
 
 

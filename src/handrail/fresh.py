@@ -10,7 +10,7 @@ import numpy as np
 
 from handrail.constraints import Constraint
 from handrail.expansion import expand
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.search import violations_at
 
 _STATES_AT_ONCE = 20_000
@@ -42,7 +42,7 @@ class FreshMeasurement:
 
 
 def measure_fresh(
-    policy: CategoricalPolicy, constraints: Sequence[Constraint], count: int, seed: int
+    policy: Policy, constraints: Sequence[Constraint], count: int, seed: int
 ) -> FreshMeasurement:
     """Measure on `count` uniformly random states, the same number for every sub-region."""
     regional = expand(constraints, policy).regional

@@ -72,8 +72,8 @@ class FusedNetwork:
         """What one state must have; the compiled passes do not look."""
         return len(self._weights[0])
 
-    def logits(self, states: Array) -> Array:
-        """(n, n_actions)."""
+    def raw(self, states: Array) -> Array:
+        """The network's outputs (n, n_actions)."""
         from handrail import compiled
 
         return compiled.forward(*self._weights, self._flat(states))
@@ -93,7 +93,7 @@ class FusedNetwork:
         return draw_one
 
     def pull_back(self, states: Array, weights: Array) -> tuple[Tensor, ...]:
-        """Gradient of Σ_k weights_k · logits(s_k), one tensor per parameter."""
+        """Gradient of Σ_k weights_k · outputs(s_k), one tensor per parameter."""
         from handrail import compiled
 
         inward, inward_bias, outward, _ = self._weights
@@ -102,7 +102,7 @@ class FusedNetwork:
         return of_inward.T, of_inward_bias, of_outward, of_outward_bias
 
     def push_forward(self, states: Array, parts: tuple[Tensor, ...]) -> Array:
-        """First-order change of the logits (n, n_actions) under a change of the parameters."""
+        """First-order change of the outputs (n, n_actions) under a change of the parameters."""
         from handrail import compiled
 
         of_inward, of_inward_bias, of_outward, of_outward_bias = (
@@ -121,7 +121,7 @@ class FusedNetwork:
         )
 
     def kernel(self, states: Array, weights: Array) -> Array:
-        """Inner products (n, n) of the gradients of weights_k · logits(s_k), for few states."""
+        """Inner products (n, n) of the gradients of weights_k · outputs(s_k), for few states."""
         from handrail import compiled
 
         inward, inward_bias, outward, _ = self._weights
@@ -131,7 +131,7 @@ class FusedNetwork:
     def layers(self, states: Array, weights: Array) -> list[tuple[Tensor, Tensor]]:
         """Input (n, d_in) and signal (n, r, d_out) of both layers, for weights (n, r, n_actions).
 
-        The signal is what arrives backwards at the layer's output from weights · logits (H4).
+        The signal is what arrives backwards at the layer's output from weights · outputs (H4).
         """
         first, first_bias, last, _ = (parameter.detach() for parameter in self.parameters)
         inputs, outward = torch.from_numpy(self._flat(states)), torch.from_numpy(weights)

@@ -1,7 +1,7 @@
 """The two passes everything rests on, both in chunks, so that memory never grows with n.
 
-Pull weights on the logits back to the parameters; push a change of the parameters forward to the
-logits.
+Pull weights on the network's raw outputs back to its parameters; push a change of the parameters
+forward to the raw outputs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.func import functional_call
 
 from handrail.arrays import Array
 from handrail.errors import InvalidPolicy
-from handrail.policies import ROWS_PER_PASS, CategoricalPolicy, softmax
+from handrail.policies import ROWS_PER_PASS, Policy
 
 Weigh = Callable[[Array, slice], Array]
 
@@ -40,29 +40,29 @@ class Gradient:
         )
 
 
-def pull_back(policy: CategoricalPolicy, states: ArrayLike, weigh: Weigh) -> Gradient:
-    """Gradient of Σ_k w_k · logits(s_k), by one forward and one backward pass.
+def pull_back(policy: Policy, states: ArrayLike, weigh: Weigh) -> Gradient:
+    """Gradient of Σ_k w_k · raw(s_k), by one forward and one backward pass.
 
     Args:
         policy: at its present weights.
         states: (n, *observation_shape).
-        weigh: called with the probabilities (k, n_actions) of consecutive states and which states
-            they are; returns their weights w on the logits (k, n_actions).
+        weigh: called with the outputs (k, n_actions) at consecutive states and which states they
+            are; returns their weights w on the raw outputs (k, n_actions).
     """
     fused = policy.fused()
     if fused is not None:
         batch = np.asarray(states, dtype=np.float64)
-        weights = weigh(softmax(fused.logits(batch)), slice(0, len(batch)))
+        weights = weigh(policy.head(fused.raw(batch)), slice(0, len(batch)))
         return Gradient(fused.pull_back(batch, weights))
     parameters = policy.parameters
     total = [torch.zeros_like(p) for p in parameters]
     start = 0
     for inputs in policy.to_tensor(states).split(ROWS_PER_PASS):
-        logits = policy.module(inputs)
+        raw = policy.module(inputs)
         rows = slice(start, start + len(inputs))
-        weights = weigh(softmax(logits.detach().double().cpu().numpy()), rows)
+        weights = weigh(policy.head(raw.detach().double().cpu().numpy()), rows)
         parts = torch.autograd.grad(
-            logits, parameters, torch.as_tensor(weights).to(logits), allow_unused=True
+            raw, parameters, torch.as_tensor(weights).to(raw), allow_unused=True
         )
         for sum_so_far, part in zip(total, parts, strict=True):
             if part is not None:
@@ -71,8 +71,8 @@ def pull_back(policy: CategoricalPolicy, states: ArrayLike, weigh: Weigh) -> Gra
     return Gradient(tuple(total))
 
 
-def push_forward(policy: CategoricalPolicy, states: ArrayLike, direction: Gradient) -> Array:
-    """First-order change of the logits (n, n_actions): one forward-mode pass."""
+def push_forward(policy: Policy, states: ArrayLike, direction: Gradient) -> Array:
+    """First-order change of the raw outputs (n, n_actions): one forward-mode pass."""
     fused = policy.fused()
     if fused is not None:
         return fused.push_forward(np.asarray(states, dtype=np.float64), direction.parts)
@@ -85,31 +85,31 @@ def push_forward(policy: CategoricalPolicy, states: ArrayLike, direction: Gradie
         }
         for chunk in policy.to_tensor(states).split(ROWS_PER_PASS):
             try:
-                logits = functional_call(policy.module, duals, (chunk,))
+                raw = functional_call(policy.module, duals, (chunk,))
             except RuntimeError as error:
                 raise InvalidPolicy(
                     f"{type(policy.module).__name__} has a part that torch cannot differentiate in "
                     f"forward mode, which predicting a step needs. Torch's own words: {error}"
                 ) from error
-            tangent = forward_ad.unpack_dual(logits).tangent
-            changes.append(torch.zeros_like(logits) if tangent is None else tangent)
+            tangent = forward_ad.unpack_dual(raw).tangent
+            changes.append(torch.zeros_like(raw) if tangent is None else tangent)
         result: Array = torch.cat(changes).double().cpu().numpy()
     return result
 
 
-def take_step(policy: CategoricalPolicy, direction: Gradient, length: float) -> None:
+def take_step(policy: Policy, direction: Gradient, length: float) -> None:
     """θ ← θ + length · direction, in place."""
     with torch.no_grad():
         for parameter, part in zip(policy.parameters, direction.parts, strict=True):
             parameter.add_(part, alpha=length)
 
 
-def snapshot(policy: CategoricalPolicy) -> list[Tensor]:
+def snapshot(policy: Policy) -> list[Tensor]:
     """A copy of the parameters."""
     return [p.detach().clone() for p in policy.parameters]
 
 
-def restore(policy: CategoricalPolicy, saved: list[Tensor]) -> None:
+def restore(policy: Policy, saved: list[Tensor]) -> None:
     """Back to a snapshot, in place."""
     with torch.no_grad():
         for parameter, value in zip(policy.parameters, saved, strict=True):

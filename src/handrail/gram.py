@@ -1,4 +1,4 @@
-"""Inner products of the gradients of many functionals of the logits, in blocks (H4).
+"""Inner products of the gradients of many functionals of the raw outputs, in blocks (H4).
 
 Memory beyond the result is bounded whatever n is: factors are held for one pair of blocks at a
 time and recomputed when needed again, which costs little next to the products.
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from handrail.arrays import Array
 from handrail.factors import Factor, Factoriser, OuterFactor, concatenate_factors
-from handrail.policies import ROWS_PER_PASS, CategoricalPolicy
+from handrail.policies import ROWS_PER_PASS, Policy
 
 # Factors held at a time; 512 MiB are some 6,500 rows of a 5000-wide network.
 BLOCK_BYTES = 512 * 2**20
@@ -29,17 +29,17 @@ _FEW = 64
 
 @final
 class Functionals:
-    """w · logits(s) for n states with r functionals each.
+    """w · raw(s) for n states with r functionals each.
 
     Args:
-        policy: whose logits.
+        policy: whose network.
         states: (n, *observation_shape).
-        logit_weights: (n, r, n_actions).
+        raw_weights: (n, r, n_actions).
     """
 
-    def __init__(self, policy: CategoricalPolicy, states: ArrayLike, logit_weights: Array) -> None:
+    def __init__(self, policy: Policy, states: ArrayLike, raw_weights: Array) -> None:
         self._inputs = policy.to_tensor(states)
-        self._weights = torch.as_tensor(logit_weights).to(self._inputs)
+        self._weights = torch.as_tensor(raw_weights).to(self._inputs)
         self._fused = policy.fused()
         self._factorise = _factoriser(policy, self._inputs)
         self.shape = self._weights.shape[:2]
@@ -70,9 +70,7 @@ class Functionals:
         return [concatenate_factors(parts) for parts in zip(*passes, strict=True)]
 
 
-def _factoriser(
-    policy: CategoricalPolicy, example: Tensor
-) -> Callable[[Tensor, Tensor], list[Factor]]:
+def _factoriser(policy: Policy, example: Tensor) -> Callable[[Tensor, Tensor], list[Factor]]:
     """Inputs (n, …) and weights (n, r, n_actions) to factors, compiled where there is a form."""
     fused = policy.fused()
     if fused is None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from handrail.certification import Certificate, certify, certify_from
 from handrail.constraints import PlacedConstraint
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.proofs import Budget
 from handrail.regions.covers import Cells, ExactCover
 
@@ -44,7 +44,7 @@ class KnownCells:
         self._constraint = constraint
         self._known: _Known | None = None
 
-    def certify(self, policy: CategoricalPolicy, budget: Budget) -> Certificate:
+    def certify(self, policy: Policy, budget: Budget) -> Certificate:
         """As `certify`, from the cells that are known."""
         known = self._known
         if known is None:

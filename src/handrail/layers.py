@@ -13,7 +13,7 @@ from torch import nn
 
 from handrail.arrays import Array
 from handrail.errors import InvalidPolicy
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 
 ACTIVATIONS: dict[type[nn.Module], str] = {
     nn.ReLU: "relu",
@@ -26,7 +26,7 @@ _UNIT_ROUNDOFF = 2.0**-53
 @final
 @dataclass(frozen=True)
 class Layers:
-    """Logits z = W_L σ(… σ(W_1 s + b_1) …) + b_L.
+    """Raw outputs z = W_L σ(… σ(W_1 s + b_1) …) + b_L.
 
     Attributes:
         weights: one (n_out, n_in) per layer.
@@ -39,7 +39,7 @@ class Layers:
     activation: str
 
     @classmethod
-    def of(cls, policy: CategoricalPolicy) -> Layers:
+    def of(cls, policy: Policy) -> Layers:
         """The layers of a policy's network; `InvalidPolicy` if a proof cannot look into it."""
         if type(policy.module) is not nn.Sequential:
             raise InvalidPolicy(_refusal(type(policy.module).__name__))
@@ -74,7 +74,7 @@ class Layers:
         return all(np.isfinite(part).all() for part in (*self.weights, *self.biases))
 
     def rounding(self, low: Array, high: Array) -> float:
-        """How far a logit evaluated in float64 can be from the exact one, for states in a box.
+        """How far an output evaluated in float64 can be from the exact one, for states in a box.
 
         The standard bound for dot products, γ_n Σ|terms| with γ_n ≈ n·2⁻⁵³, carried through the
         layers with absolute values. Activations are 1-Lipschitz and exact to a few units in the

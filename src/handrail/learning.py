@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, final
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,8 +20,9 @@ from handrail.enforcement import Enforcement
 from handrail.errors import InfeasibleConstraints, InvalidArgument, InvalidPolicy
 from handrail.expansion import Expansion
 from handrail.obedience import make_rules
-from handrail.players import Player, Round, Spaces
-from handrail.policies import CategoricalPolicy
+from handrail.players import Player, Round
+from handrail.policies import Policy
+from handrail.quantities import Quantity
 from handrail.records import Record, Seconds, make_records, share_seconds
 from handrail.rollout import Episode
 from handrail.rules import Memory, Rules
@@ -33,6 +35,7 @@ from handrail.saving import (
 )
 from handrail.selections import Everywhere
 from handrail.settings import LearnerSettings
+from handrail.spaces import Spaces
 from handrail.storage import FORMAT, prefixed, under
 from handrail.updates import Timing, Update, apply_update, no_update
 
@@ -53,7 +56,7 @@ class Learner:
     def __init__(
         self,
         player: Player,
-        policy: CategoricalPolicy,
+        policy: Policy,
         constraints: Expansion | None,
         settings: LearnerSettings,
     ) -> None:
@@ -155,6 +158,7 @@ class Learner:
             "settings": self.settings.model_dump(),
             "architecture": architecture,
             "environment": describe_environment(self.player.env),
+            "quantity": self.policy.quantity.value,
             "labels": labels,
             "regions": regions,
             "episodes": self.episodes,
@@ -174,17 +178,30 @@ class Learner:
         self.chance.bit_generator.state = state["chance"]
 
 
-def _check_fit(policy: CategoricalPolicy, spaces: Spaces) -> None:
+def _check_fit(policy: Policy, spaces: Spaces) -> None:
     """A policy for another environment is refused before it plays."""
     observations, actions = spaces
-    n_actions = policy.logits(np.zeros((1, *observations.shape))).shape[1]
-    if n_actions != actions.n:
+    continuous = isinstance(actions, gym.spaces.Box)
+    if continuous != (policy.quantity is Quantity.MEAN):
+        fitting = "GaussianPolicy" if continuous else "CategoricalPolicy"
+        raise InvalidPolicy(
+            f"The environment acts in {actions}, but the policy is a {type(policy).__name__}. Use "
+            f"a {fitting}."
+        )
+    n_actions = policy.outputs(np.zeros((1, *observations.shape))).shape[1]
+    if isinstance(actions, gym.spaces.Box):
+        if n_actions != actions.shape[0]:
+            raise InvalidPolicy(
+                f"The policy has {n_actions} mean actions, but the environment takes "
+                f"{actions.shape[0]}."
+            )
+    elif n_actions != actions.n:
         raise InvalidPolicy(
             f"The policy chooses among {n_actions} actions, but the environment has {actions.n}."
         )
 
 
-def _rules(constraints: Expansion, settings: LearnerSettings, policy: CategoricalPolicy) -> Rules:
+def _rules(constraints: Expansion, settings: LearnerSettings, policy: Policy) -> Rules:
     whole = isinstance(settings.selection, Everywhere)
     if constraints.regional and whole and settings.enforcement == "one_step":
         raise InvalidArgument(

@@ -14,7 +14,8 @@ import torch
 from handrail.arrays import Array, Indices
 from handrail.gradients import Gradient, pull_back, push_forward
 from handrail.gram import Functionals, gram, gram_diagonal
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
+from handrail.quantities import Quantity
 from handrail.rows import Rows
 
 
@@ -25,36 +26,44 @@ class Linearisation:
     Args:
         policy: at its present weights.
         rows: the constraint rows.
-        probabilities: (n_samples, n_actions) of the policy at the rows' states.
+        outputs: (n_samples, n_actions) of the policy at the rows' states.
     """
 
-    def __init__(self, policy: CategoricalPolicy, rows: Rows, probabilities: Array) -> None:
+    def __init__(self, policy: Policy, rows: Rows, outputs: Array) -> None:
         # Rows that depend on each other must do so to the last digit, or the solver sees a
         # contradiction in the noise: float32 networks are linearised in float64.
         self._policy = policy.in_float64(rows.states)
         self._rows = rows
-        self.values = rows.values(probabilities)  # c (n_rows,)
-        self._logit_weights = policy.through_softmax(probabilities, rows.weights)
-        # (H2): for a row of one state and one action this is π, so that ∇c / scale is ∇log π.
-        scale = rows.sum_samples((np.abs(rows.weights) * probabilities).sum(axis=1))
+        self.values = rows.values(outputs)  # c (n_rows,)
+        self._raw_weights = policy.through_head(outputs, rows.weights)
+        # (H2): for a row of one state and one action this is π, so that ∇c / scale is ∇log π; of a
+        # mean action it is σ, so that it is ∇log π one standard deviation away.
+        scale = rows.sum_samples((np.abs(rows.weights) * policy.scale(outputs)).sum(axis=1))
         self.scale = np.maximum(scale, np.finfo(np.float64).tiny)
         # Relative rounding error of a product with J.
         self.rounding = 16.0 * torch.finfo(self._policy.dtype).eps
+
+    @property
+    def log_likelihood(self) -> Array:
+        """What has the gradient ∇c / scale (n_rows,): log c of one action; else c in its scale."""
+        if self._rows.quantity is Quantity.PROBABILITY:
+            return np.log(self.scale)
+        return self.values / self.scale
 
     def __len__(self) -> int:
         return len(self.values)
 
     def effect(self, direction: Gradient) -> Array:
         """J · direction: the change of every row (n_rows,), by one forward-mode pass."""
-        logit_changes = push_forward(self._policy, self._rows.states, direction)
-        return self._rows.sum_samples((self._logit_weights * logit_changes).sum(axis=1))
+        raw_changes = push_forward(self._policy, self._rows.states, direction)
+        return self._rows.sum_samples((self._raw_weights * raw_changes).sum(axis=1))
 
     def direction(self, coefficients: Array) -> Gradient:
         """Jᵀ · coefficients = Σ_i coefficient_i ∇c_i, by one backward pass."""
         per_sample = coefficients[self._rows.row_of_sample]
         used = np.flatnonzero(per_sample)
         used = used if len(used) else np.array([0])
-        weights = per_sample[used, None] * self._logit_weights[used]
+        weights = per_sample[used, None] * self._raw_weights[used]
         return pull_back(self._policy, self._rows.states[used], lambda _, chunk: weights[chunk])
 
     def kernel(self, rows: Indices, columns: Indices | None = None) -> Array:
@@ -79,7 +88,7 @@ class Linearisation:
         slices = [by_row[i] for i in indices]
         chosen = np.concatenate([np.arange(s.start, s.stop) for s in slices])
         groups = np.repeat(np.arange(len(slices)), [s.stop - s.start for s in slices])
-        weights = self._logit_weights[chosen, None, :]
+        weights = self._raw_weights[chosen, None, :]
         return Functionals(self._policy, self._rows.states[chosen], weights), groups
 
 

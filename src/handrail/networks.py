@@ -64,7 +64,7 @@ class Architecture:
 
         Args:
             observation_shape: of one observation; more than one axis is flattened.
-            n_actions: logits.
+            n_actions: outputs.
             seed: of the weights.
             scale: (n_observations,) typical sizes of the observations. The first weights are
                 divided by them, so that every observation matters alike at the start.
@@ -103,6 +103,22 @@ class Architecture:
             return None
         hidden = tuple(int(layer.out_features) for layer in linear[:-1])  # type: ignore[arg-type]
         return cls(hidden, names[0], dtypes.pop())
+
+
+def fresh_network(
+    observation_shape: Sequence[int],
+    n_actions: int,
+    hidden: Sequence[int],
+    activation: str,
+    seed: int,
+    dtype: torch.dtype,
+    scale: Sequence[float] | None,
+) -> nn.Sequential:
+    """A network as `mlp` of a policy describes it."""
+    if isinstance(hidden, int):
+        raise InvalidPolicy(f"`hidden` lists the widths of the hidden layers: [{hidden}].")
+    architecture = Architecture(tuple(hidden), activation, str(dtype).removeprefix("torch."))
+    return architecture.build(observation_shape, n_actions, seed, scale)
 
 
 def _linear(n_in: int, n_out: int, dtype: torch.dtype) -> nn.Linear:

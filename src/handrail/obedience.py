@@ -14,14 +14,14 @@ from handrail.enforcement import Enforcement
 from handrail.errors import InvalidArgument
 from handrail.expansion import Expansion, expand
 from handrail.layers import Layers
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.rules import FixedRules, Rules
 from handrail.selections import Everywhere, Selection
 from handrail.whole_regions import WholeRegions
 
 
 def enforce(
-    policy: CategoricalPolicy,
+    policy: Policy,
     constraints: Sequence[Constraint],
     tolerance: float = 1e-6,
     reference_states: ArrayLike | None = None,
@@ -47,15 +47,15 @@ def enforce(
         )
     expansion = expand(constraints, policy)
     rules = make_rules(expansion, selection or Everywhere(prove=prove), policy)
-    before = None if reference_states is None else policy.probabilities(reference_states)
+    before = None if reference_states is None else policy.outputs(reference_states)
     result = rules.hold(policy, tolerance)
     if before is None or reference_states is None:
         return result
-    change = np.abs(policy.probabilities(reference_states) - before).max()
+    change = np.abs(policy.outputs(reference_states) - before).max()
     return replace(result, policy_change=float(change))
 
 
-def make_rules(expansion: Expansion, selection: Selection, policy: CategoricalPolicy) -> Rules:
+def make_rules(expansion: Expansion, selection: Selection, policy: Policy) -> Rules:
     """The rules of a set of constraints; what can never be proven is refused now."""
     if not expansion.regional:
         assert expansion.fixed is not None  # there is at least one constraint

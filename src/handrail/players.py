@@ -11,7 +11,7 @@ from typing import Any, final
 import gymnasium as gym
 
 from handrail.errors import EnvironmentFailure, InvalidArgument
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.rollout import (
     Episode,
     Start,
@@ -22,9 +22,8 @@ from handrail.rollout import (
     play,
     play_in_parallel,
 )
-from handrail.spaces import spaces_of
+from handrail.spaces import Spaces, spaces_of
 
-Spaces = tuple[gym.spaces.Box, gym.spaces.Discrete[Any]]
 AnyEnvironment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
 
 
@@ -45,7 +44,7 @@ class Round:
         seed: of the run.
         stream: of chance, such as learning or evaluation.
         first: number of the first episode.
-        deterministic: always take the most probable action.
+        deterministic: always take the most likely action.
     """
 
     seed: int
@@ -65,7 +64,7 @@ class Player(ABC):
     spaces: Spaces
 
     @abstractmethod
-    def play(self, policy: CategoricalPolicy, which: Round) -> list[Episode]:
+    def play(self, policy: Policy, which: Round) -> list[Episode]:
         """Episodes `first`, `first` + 1, … as many as an update has."""
 
 
@@ -76,9 +75,11 @@ class OneAfterTheOther(Player):
     def __init__(self, env: gym.Env[Any, Any], episodes: int) -> None:
         self.env = self._env = env
         self.spaces = spaces_of(env)
+        if isinstance(self.spaces[1], gym.spaces.Box):
+            self._env = gym.wrappers.ClipAction(env)
         self._episodes = episodes
 
-    def play(self, policy: CategoricalPolicy, which: Round) -> list[Episode]:
+    def play(self, policy: Policy, which: Round) -> list[Episode]:
         """One episode after the other."""
         played = []
         for number in range(which.first, which.first + self._episodes):
@@ -101,9 +102,11 @@ class SideBySide(Player):
             )
         self.env = self._envs = envs
         self.spaces = spaces_of(envs)
+        if isinstance(self.spaces[1], gym.spaces.Box):
+            self._envs = gym.wrappers.vector.ClipAction(envs)
         self._rounds = max(1, episodes // envs.num_envs)
 
-    def play(self, policy: CategoricalPolicy, which: Round) -> list[Episode]:
+    def play(self, policy: Policy, which: Round) -> list[Episode]:
         """A round of episodes side by side, as often as an update needs."""
         n = self._envs.num_envs
         played: list[Episode] = []

@@ -13,6 +13,8 @@ from handrail.constraints import PlacedConstraint
 from handrail.errors import EnvironmentFailure
 from handrail.figures import (
     HALF,
+    PROBABILITIES,
+    Limits,
     Slice,
     draw_legend,
     draw_policy,
@@ -74,19 +76,23 @@ def policy_figure(rulebook: Rulebook, agent: Reinforce, plane: Slice) -> Figure:
     figure = new_figure(1.2 + 3.9 * columns, 0.9 + 3.7 * rows)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for action, axes in zip(actions, panels, strict=False):
-        mesh = draw_policy(axes, agent.policy, plane, action)
+        limits, what, half = _scale(rulebook, action)
+        mesh = draw_policy(axes, agent.policy, plane, action, limits)
         values = mesh.get_array()
-        if values is not None and values.min() < 0.5 < values.max():
-            axes.plot([], [], color=HALF, linestyle="--", label="probability 50 %")
+        if values is not None and values.min() < 0.5 * sum(limits) < values.max():
+            axes.plot([], [], color=HALF, linestyle="--", label=half)
         _draw_scene(axes, scene, plane)
         axes.set_xlim(*plane.horizontal_range)
         axes.set_ylim(*plane.vertical_range)
-        axes.set_title(f"probability of “{rulebook.actions[action]}”", fontsize=10)
+        axes.set_title(f"{what} “{rulebook.actions[action]}”", fontsize=10)
         axes.set_xlabel(rulebook.observations[plane.horizontal])
         axes.set_ylabel(rulebook.observations[plane.vertical])
+        if rulebook.ranges is not None:  # every action has a range of its own
+            figure.colorbar(mesh, ax=axes, extend="both")
     for axes in panels[len(actions) :]:
         axes.set_visible(False)
-    figure.colorbar(mesh, ax=list(panels), label="probability")
+    if rulebook.ranges is None:
+        figure.colorbar(mesh, ax=list(panels), label="probability")
     draw_legend(figure, panels[: len(actions)], _caption(rulebook, scene, plane), 1 + columns)
     return figure
 
@@ -127,9 +133,17 @@ def _caption(rulebook: Rulebook, scene: Scene, plane: Slice) -> str:
     return "; ".join(parts)
 
 
+def _scale(rulebook: Rulebook, action: int) -> tuple[Limits, str, str]:
+    """The limits of the colours, what they show, and what the line half way is."""
+    if rulebook.ranges is None:
+        return PROBABILITIES, "probability of", "probability 50 %"
+    low, high = rulebook.ranges[action]
+    return (low, high), "mean of", f"mean {0.5 * (low + high):g}"
+
+
 def _shown_actions(rulebook: Rulebook) -> list[int]:
-    """All of them, but of two only one."""
-    if len(rulebook.actions) > 2:
+    """All of them, but of two discrete ones only one."""
+    if len(rulebook.actions) > 2 or rulebook.ranges is not None:
         return list(range(len(rulebook.actions)))
     return [rulebook.picture.action if rulebook.picture is not None else 1]
 

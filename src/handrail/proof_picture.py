@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.colorbar import Colorbar
     from matplotlib.figure import Figure
 
-# Margins in log-odds that the colour bar names. Cells further inside all look the same: e³ is
-# twenty times the odds of the bound.
+# Margins (of probabilities: log-odds) that the colour bar names. Cells further inside all look the
+# same: e³ is twenty times the odds of the bound.
 _TICKS = (0.0, 0.02, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0)
 _MOST_PANELS = 6
 _PANELS_IN_A_ROW = 3
@@ -150,15 +150,16 @@ def _shades(bounds: Array) -> ScalarMappable:
 
 
 def _label_bar(bar: Colorbar, rulebook: Rulebook, answers: Sequence[Answer]) -> None:
-    """Margins in log-odds; and the probabilities, where every bound is one of few on one action."""
+    """Margins; and the values they mean, where every bound is one of few on one action."""
+    unit = "log-odds" if rulebook.ranges is None else "mean action"
     ticks = [tick for tick in _TICKS if np.sqrt(tick) <= bar.mappable.norm.vmax]
     heights = list(np.sqrt(ticks))
     bar.set_ticks(heights, labels=[f"+{tick:g}" if tick else "0" for tick in ticks])
     sides = list(dict.fromkeys(side for one in answers for side in one.sides))
     if len(sides) > _MOST_SIDES or not all(one.sides for one in answers):
-        bar.set_label("certified everywhere in the cell:\nlog-odds inside the bound")
+        bar.set_label(f"certified everywhere in the cell:\n{unit} inside the bound")
         return
-    bar.set_label("log-odds inside the bound")
+    bar.set_label(f"{unit} inside the bound")
     bar.ax.yaxis.set_ticks_position("left")
     bar.ax.yaxis.set_label_position("left")
     beside = bar.ax.secondary_yaxis("right")

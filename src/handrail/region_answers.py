@@ -15,11 +15,13 @@ from handrail.cuts import beside_faces, cut_cells
 from handrail.errors import InvalidConstraint, InvalidPolicy
 from handrail.expansion import expand
 from handrail.figures import Slice, is_curve
-from handrail.margins import Margin
-from handrail.policies import CategoricalPolicy
+from handrail.margins import at_least, at_most
+from handrail.policies import Policy
 from handrail.proofs import Budget, Leaves
+from handrail.quantities import Quantity
 from handrail.regions import Region
 from handrail.regions.outlines import rectangle
+from handrail.rows import Rows
 
 # Nobody waits long for a picture, and more cells than this are not to be seen.
 _FOR_A_PICTURE = Budget(cells=20_000, seconds=10.0)
@@ -28,8 +30,9 @@ _FOR_A_PICTURE = Budget(cells=20_000, seconds=10.0)
 @final
 @dataclass(frozen=True)
 class Side:
-    """One bound on the probability of one action."""
+    """One bound on one action."""
 
+    quantity: Quantity
     action: int
     n_actions: int
     threshold: float
@@ -40,11 +43,12 @@ class Side:
         return f"“{actions[self.action]}” at {'least' if self.is_lower else 'most'}"
 
     def at(self, margin: float) -> str:
-        """The probability that a margin in log-odds certifies, rounded to the safe side."""
+        """The probability (or mean action) that a margin certifies, rounded to the safe side."""
         weights = np.eye(self.n_actions)[self.action]
-        make = Margin.at_least if self.is_lower else Margin.at_most
-        value = make(weights, self.threshold).worst_value(margin)
-        room = min(self.threshold, 1.0 - self.threshold)
+        make = at_least if self.is_lower else at_most
+        value = make(self.quantity, weights, self.threshold).worst_value(margin)
+        probable = self.quantity is Quantity.PROBABILITY
+        room = min(self.threshold, 1.0 - self.threshold) if probable else 1.0
         decimals = max(3, 2 - int(np.floor(np.log10(room))))
         scaled = value * 10.0**decimals
         safe = np.floor(scaled + 1e-6) if self.is_lower else np.ceil(scaled - 1e-6)
@@ -107,9 +111,7 @@ class Answer:
         return is_curve(self.region) or bool(plane.section(self.region))
 
 
-def certify_regions(
-    policy: CategoricalPolicy, constraints: Sequence[Constraint]
-) -> tuple[Answer, ...]:
+def certify_regions(policy: Policy, constraints: Sequence[Constraint]) -> tuple[Answer, ...]:
     """A certificate for every region of which one can be had."""
     if not constraints:
         return ()
@@ -121,14 +123,19 @@ def certify_regions(
         except (InvalidPolicy, InvalidConstraint):
             # A network, a curve or a relation of states that no proof can look into.
             continue
-        weights = one.rows_at(one.region.cover(1)).weights[0]
-        answers.append(Answer(one.region, certificate, _sides(certificate, weights)))
+        rows = one.rows_at(one.region.cover(1))
+        answers.append(Answer(one.region, certificate, _sides(certificate, rows)))
     return tuple(answers)
 
 
-def _sides(certificate: Certificate, weights: Array) -> tuple[Side, ...]:
+def _sides(certificate: Certificate, rows: Rows) -> tuple[Side, ...]:
+    weights = rows.weights[0]
     action, n = int(weights.argmax()), len(weights)
     if not (weights == np.eye(n)[action]).all():
         return ()
     bounds = [(certificate.lower, True), (certificate.upper, False)]
-    return tuple(Side(action, n, bound, lower) for bound, lower in bounds if np.isfinite(bound))
+    return tuple(
+        Side(rows.quantity, action, n, bound, lower)
+        for bound, lower in bounds
+        if np.isfinite(bound)
+    )

@@ -6,18 +6,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, final
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from handrail.arrays import Array
+from handrail.categorical import CategoricalPolicy, as_categorical
 from handrail.constraints import Constraint
 from handrail.enforcement import Enforcement
 from handrail.errors import InvalidArgument
 from handrail.evaluation import Evaluation
 from handrail.expansion import expand
+from handrail.gaussian import GaussianPolicy
 from handrail.learning import EVALUATION, Learner
 from handrail.players import AnyEnvironment, Round, make_player
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Actions, Policy
 from handrail.progress import goal_of, progress_line
 from handrail.records import Record, Seconds
 from handrail.rollout import Episode
@@ -75,7 +78,7 @@ class Reinforce:
     def __init__(
         self,
         env: str | AnyEnvironment,
-        policy: CategoricalPolicy | None = None,
+        policy: Policy | None = None,
         constraints: Sequence[Constraint] = (),
         *,
         step_size: float = 1e-4,
@@ -116,7 +119,7 @@ class Reinforce:
     def with_settings(
         cls,
         env: str | AnyEnvironment,
-        policy: CategoricalPolicy | None,
+        policy: Policy | None,
         constraints: Sequence[Constraint],
         settings: LearnerSettings,
     ) -> Reinforce:
@@ -130,7 +133,7 @@ class Reinforce:
     def from_snapshot(
         cls,
         env: str | AnyEnvironment,
-        policy: CategoricalPolicy,
+        policy: Policy,
         constraints: Sequence[Constraint],
         settings: LearnerSettings,
         tensors: dict[str, NDArray[Any]],
@@ -145,13 +148,15 @@ class Reinforce:
     def _set_up(
         self,
         env: str | AnyEnvironment,
-        policy: CategoricalPolicy | None,
+        policy: Policy | None,
         constraints: Sequence[Constraint],
         settings: LearnerSettings,
     ) -> None:
         player = make_player(env, settings.episodes_per_update)
         if policy is None:
-            policy = CategoricalPolicy.mlp(player.spaces, seed=settings.seed)
+            continuous = isinstance(player.spaces[1], gym.spaces.Box)
+            make = GaussianPolicy.mlp if continuous else CategoricalPolicy.mlp
+            policy = make(player.spaces, seed=settings.seed)
         expansion = expand(constraints, policy) if constraints else None
         self.policy = policy
         self.settings = settings
@@ -226,7 +231,7 @@ class Reinforce:
     def probabilities(self, observation: ArrayLike) -> Array:
         """π(·|s): (n_actions,) for one observation, (n, n_actions) for a batch."""
         observations, single = self._as_batch(observation)
-        result = self.policy.probabilities(observations)
+        result = as_categorical(self.policy, "probabilities").outputs(observations)
         return result[0] if single else result
 
     def predict(
@@ -235,7 +240,7 @@ class Reinforce:
         state: None = None,
         episode_start: NDArray[np.bool_] | None = None,
         deterministic: bool = False,
-    ) -> tuple[NDArray[np.intp] | np.intp, None]:
+    ) -> tuple[Actions, None]:
         """(action, None) of one observation, or (actions, None) of a batch.
 
         The signature is that of Stable-Baselines3, so its `evaluate_policy` takes a `Reinforce`;
@@ -243,13 +248,14 @@ class Reinforce:
         """
         del state, episode_start
         observations, single = self._as_batch(observation)
-        probabilities = self.policy.probabilities(observations)
+        outputs = self.policy.outputs(observations)
         if deterministic:
-            actions = probabilities.argmax(axis=1)
+            actions = self.policy.likeliest(outputs)
         else:
-            draws = self._learner.chance.random((len(probabilities), 1))
-            below = (probabilities.cumsum(axis=1) <= draws).sum(axis=1)
-            actions = np.minimum(below, probabilities.shape[1] - 1)
+            actions = self.policy.draw(outputs, [self._learner.chance] * len(outputs))
+        space = self._learner.player.spaces[1]
+        if isinstance(space, gym.spaces.Box):
+            actions = np.clip(actions, space.low, space.high)
         return (actions[0] if single else actions), None
 
     def _as_batch(self, observation: ArrayLike) -> tuple[Array, bool]:
@@ -285,7 +291,7 @@ class Reinforce:
         cls,
         path: str | Path,
         env: str | AnyEnvironment | None = None,
-        policy: CategoricalPolicy | None = None,
+        policy: Policy | None = None,
         constraints: Sequence[Constraint] | None = None,
     ) -> Reinforce:
         """Continue a saved learner exactly where it was.

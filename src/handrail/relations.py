@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,9 +17,12 @@ from handrail.checks import (
     check_number,
     check_priority,
     check_where,
+    in_words,
+    quantity_of,
 )
 from handrail.constraints import Constraint, PlacedConstraint, make_rows, set_default_name
 from handrail.errors import InvalidConstraint
+from handrail.quantities import Mean, Quantity
 from handrail.regions import Place, Points
 from handrail.rows import Rows
 
@@ -27,10 +30,13 @@ from handrail.rows import Rows
 @final
 @dataclass(frozen=True)
 class Term:
-    """weight · π(action | state), one summand of a `Linear` constraint."""
+    """weight · π(action | state), one summand of a `Linear` constraint.
+
+    Of continuous actions, `Mean(dimension)` instead of an action.
+    """
 
     state: ArrayLike
-    action: int
+    action: int | Mean
     weight: float = 1.0
 
     def __post_init__(self) -> None:
@@ -39,9 +45,14 @@ class Term:
             raise InvalidConstraint(
                 f"A Term is about one state, but got {len(points)}. Write one Term per state."
             )
-        check_action(self.action)
+        check_action(self.index)
         check_number(self.weight, "The weight of a Term")
         object.__setattr__(self, "state", points.states[0])
+
+    @property
+    def index(self) -> Any:
+        """Of the action, or of its dimension."""
+        return self.action.dimension if isinstance(self.action, Mean) else self.action
 
 
 @final
@@ -75,8 +86,18 @@ class Linear(Constraint):
             raise InvalidConstraint(
                 f"Linear: states of different shapes: {', '.join(map(str, sorted(set(shapes))))}."
             )
+        if len({quantity_of(term.action) for term in self.terms}) > 1:
+            raise InvalidConstraint(
+                "Linear: some terms are about probabilities, others about mean actions; a policy "
+                "has only one of the two."
+            )
         check_linear_bounds(self.lower, self.upper, *self._range())
         set_default_name(self, self._in_words())
+
+    @property
+    def quantity(self) -> Quantity:
+        """As the terms say."""
+        return quantity_of(self.terms[0].action)
 
     @property
     def states(self) -> Array:
@@ -87,10 +108,10 @@ class Linear(Constraint):
         """A single row; terms at the same state share a sample."""
         samples: dict[bytes, tuple[Array, Array]] = {}
         for term in self.terms:
-            check_known_action(self.name, term.action, n_actions)
+            check_known_action(self.name, term.index, n_actions)
             state = np.asarray(term.state, dtype=np.float64)
             _, weights = samples.setdefault(state.tobytes(), (state, np.zeros(n_actions)))
-            weights[term.action] += term.weight
+            weights[term.index] += term.weight
         states, weights_by_state = zip(*samples.values(), strict=True)
         return make_rows(
             self,
@@ -103,16 +124,18 @@ class Linear(Constraint):
 
     def _range(self) -> tuple[float, float]:
         """What the sum can reach at all: at each state a mixture of its weights and 0."""
+        if self.quantity is Quantity.MEAN:
+            return -np.inf, np.inf
         by_state: dict[bytes, dict[int, float]] = {}
         for term in self.terms:
             weights = by_state.setdefault(np.asarray(term.state).tobytes(), {})
-            weights[term.action] = weights.get(term.action, 0.0) + term.weight
+            weights[term.index] = weights.get(term.index, 0.0) + term.weight
         lowest = sum(min(0.0, *w.values()) for w in by_state.values())
         highest = sum(max(0.0, *w.values()) for w in by_state.values())
         return lowest, highest
 
     def _in_words(self) -> str:
-        total = " + ".join(f"{term.weight:g}·action {term.action}" for term in self.terms)
+        total = " + ".join(f"{term.weight:g}·{in_words(term.action)}" for term in self.terms)
         low = f"{self.lower:g} <= " if np.isfinite(self.lower) else ""
         high = f" <= {self.upper:g}" if np.isfinite(self.upper) else ""
         return f"{low}{total}{high}"
@@ -121,7 +144,7 @@ class Linear(Constraint):
 @final
 @dataclass(frozen=True)
 class Symmetric(PlacedConstraint):
-    """π(a | s) = π(swap(a) | mirror·s): mirrored states, swapped actions.
+    """π(a | s) = π(swap(a) | mirror·s): mirrored states, swapped discrete actions.
 
     Args:
         where: the states s, one of each mirrored pair; or a region, with `within` above 0.
@@ -171,6 +194,11 @@ class Symmetric(PlacedConstraint):
                 "Allow a difference with `within`, or use Points."
             )
         set_default_name(self, "symmetric")
+
+    @property
+    def quantity(self) -> Quantity:
+        """Probabilities; of mean actions, `Linear` relates two states."""
+        return Quantity.PROBABILITY
 
     @property
     def states(self) -> Array:

@@ -1,7 +1,7 @@
 """Linear relaxation bounds (CROWN): networks of any depth with ReLU, tanh or sigmoid.
 
 On an interval every activation lies between two lines. Substituting them layer by layer, from a
-difference of logits back to the state, leaves an affine function above it on the whole cell. A
+difference of outputs back to the state, leaves an affine function above it on the whole cell. A
 log-sum-exp of affine functions is convex, so its maximum over the cell is at a vertex.
 """
 
@@ -97,7 +97,7 @@ class Relaxation(Bounder):
 
     def _differences(self, cells: Cells) -> tuple[Array, Array]:
         """Of every cell, at its centre: (n, n_negative, n_actions) and (n, n_negative)."""
-        found = [self.margin.differences(logits) for logits in self._logits(cells.centres)]
+        found = [self.margin.differences(raw) for raw in self._raw(cells.centres)]
         return np.stack([d for d, _ in found]), np.stack([c for _, c in found])
 
     def _above(self, rows: Array, offset: Array, lines: list[_Lines]) -> tuple[Array, Array]:
@@ -120,7 +120,7 @@ class Relaxation(Bounder):
             slope = hidden @ self.layers.weights[depth]
         return slope, total
 
-    def _logits(self, states: Array) -> Array:
+    def _raw(self, states: Array) -> Array:
         activate = _FUNCTIONS[self.layers.activation]
         values = states
         for weight, bias in zip(self.layers.weights[:-1], self.layers.biases[:-1], strict=True):
@@ -130,11 +130,11 @@ class Relaxation(Bounder):
 
     def margins(self, states: Array) -> Array:
         """The margin itself."""
-        return self.margin.of_logits(self._logits(states))
+        return self.margin.of_raw(self._raw(states))
 
 
 def _worst_vertex(cells: Cells, slope: Array, offset: Array) -> Bounds:
-    """From affine functions (n, n_negative, …) above the differences of logits."""
+    """From affine functions (n, n_negative, …) above the differences of outputs."""
     if cells.n_vertices > _MANY_VERTICES:
         highest = log_sum_exp(cells.highest(slope) + offset)
         return Bounds(-highest, cells.centres)

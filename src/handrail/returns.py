@@ -18,7 +18,7 @@ from handrail.expansion import expand
 from handrail.gradients import Gradient, take_step
 from handrail.linearise import Linearisation
 from handrail.minimum_norm import MinimumNorm
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.program import (
     Geometry,
     LeastChange,
@@ -91,7 +91,7 @@ class SafeReturns:
 
 
 def safe_returns(
-    policy: CategoricalPolicy,
+    policy: Policy,
     batch: Batch,
     constraints: Sequence[Constraint],
     step_size: float,
@@ -139,7 +139,7 @@ class PredictedStep:
     Attributes:
         rows: the constraint rows.
         model: their linearisation at the present weights.
-        probabilities: (n_samples, n_actions) at the rows' states.
+        outputs: (n_samples, n_actions) at the rows' states.
         gradient: of the batch.
         step_size: of the step.
         drift: (n_rows,) values c + α J g after the step.
@@ -147,20 +147,20 @@ class PredictedStep:
 
     rows: Rows
     model: Linearisation
-    probabilities: Array
+    outputs: Array
     gradient: PolicyGradient
     step_size: float
     drift: Array
 
 
 def predict_step(
-    policy: CategoricalPolicy, gradient: PolicyGradient, rows: Rows, step_size: float
+    policy: Policy, gradient: PolicyGradient, rows: Rows, step_size: float
 ) -> PredictedStep:
     """Predict what the plain step on a batch does to the rows: one forward-mode pass."""
-    probabilities = policy.probabilities(rows.states)
-    model = Linearisation(policy, rows, probabilities)
+    outputs = policy.outputs(rows.states)
+    model = Linearisation(policy, rows, outputs)
     drift = model.values + step_size * model.effect(gradient.direction)
-    return PredictedStep(rows, model, probabilities, gradient, step_size, drift)
+    return PredictedStep(rows, model, outputs, gradient, step_size, drift)
 
 
 def solve_returns(step: PredictedStep, objective: Objective, soft: bool) -> SafeReturns:
@@ -189,7 +189,7 @@ def solve_returns(step: PredictedStep, objective: Objective, soft: bool) -> Safe
         predicted=predicted,
         residuals=rows.violations(predicted),
         batch_loss=step.gradient.loss,
-        safe_loss=-float(values @ np.log(model.scale)),
+        safe_loss=-float(values @ model.log_likelihood),
         labels=rows.labels,
         method=solution.method,
     )
@@ -198,10 +198,10 @@ def solve_returns(step: PredictedStep, objective: Objective, soft: bool) -> Safe
 def _change_in_log_odds(step: PredictedStep) -> tuple[Array, Array]:
     """What the rows ask for, in log-odds."""
     targets = Targets(step.rows, TOLERANCE)
-    return targets.change_in_log_odds(targets.position(step.probabilities), trust=np.inf)
+    return targets.change_in_log_odds(targets.position(step.outputs), trust=np.inf)
 
 
-def update(policy: CategoricalPolicy, returns: SafeReturns) -> None:
+def update(policy: Policy, returns: SafeReturns) -> None:
     """Take the constrained step θ ← θ + α (g + Σ G^s_i v_i) of (H2), in place, once."""
     take_step(policy, returns.gradient, returns.step_size)
 

@@ -10,9 +10,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from handrail.arrays import Array, Indices
+from handrail.arrays import Array
 from handrail.errors import EnvironmentFailure, InvalidPolicy
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Actions, Policy
 
 
 @final
@@ -22,7 +22,7 @@ class Episode:
 
     Attributes:
         states: (n, *observation_shape), in which the actions were taken.
-        actions: (n,).
+        actions: (n,) indices, or (n, n_actions) as they were drawn, before the environment clips.
         rewards: (n,).
         final_state: (*observation_shape), after the last action.
         terminated: whether the environment ended it. If not, a time limit cut it short, and its
@@ -30,7 +30,7 @@ class Episode:
     """
 
     states: Array
-    actions: Indices
+    actions: Actions
     rewards: Array
     final_state: Array
     terminated: bool
@@ -63,44 +63,35 @@ class Start:
         return cls(int(environment.generate_state(1)[0]), np.random.default_rng(draws))
 
 
-# One observation -> an action; or observations (n, *observation_shape) -> actions (n,).
-Act = Callable[[Array], int]
-ActTogether = Callable[[Array], Indices]
+# One observation -> an action; or observations (n, *observation_shape) -> actions (n, …).
+Act = Callable[[Array], Any]
+ActTogether = Callable[[Array], Actions]
 
 
-def drawing(policy: CategoricalPolicy, rng: np.random.Generator) -> Act:
+def drawing(policy: Policy, rng: np.random.Generator) -> Act:
     """Draw actions from the policy."""
     return policy.actor(rng)
 
 
-def greedy(policy: CategoricalPolicy) -> Act:
-    """Always take the most probable action."""
-    return lambda state: int(policy.probabilities(state[None])[0].argmax())
+def greedy(policy: Policy) -> Act:
+    """Always take the most likely action."""
+    return lambda state: policy.likeliest(policy.outputs(state[None]))[0]
 
 
-def drawing_together(policy: CategoricalPolicy, rngs: Sequence[np.random.Generator]) -> ActTogether:
+def drawing_together(policy: Policy, rngs: Sequence[np.random.Generator]) -> ActTogether:
     """Draw an action per sub-environment, each from its own stream."""
-
-    def act(states: Array) -> Indices:
-        probabilities = policy.probabilities(states)
-        draws = np.array([rng.random() for rng in rngs])
-        below = probabilities.cumsum(axis=1) <= draws[:, None]
-        # Rounding: the cumulated probability can end just below a draw close to 1.
-        chosen: Indices = np.minimum(below.sum(axis=1), probabilities.shape[1] - 1)
-        return chosen
-
-    return act
+    return lambda states: policy.draw(policy.outputs(states), rngs)
 
 
-def greedy_together(policy: CategoricalPolicy) -> ActTogether:
-    """Always take the most probable action in each sub-environment."""
-    return lambda states: policy.probabilities(states).argmax(axis=1)
+def greedy_together(policy: Policy) -> ActTogether:
+    """Always take the most likely action in each sub-environment."""
+    return lambda states: policy.likeliest(policy.outputs(states))
 
 
 def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
     """Play one episode from a reset with this seed."""
     states: list[Array] = []
-    actions: list[int] = []
+    actions: list[Any] = []
     rewards: list[Any] = []
     state = _as_numbers(_reset(env, seed), "on reset")
     finished = terminated = False
@@ -160,7 +151,7 @@ def play_in_parallel(
         for i, trail in enumerate(trails):
             if trail.episode is not None:
                 continue
-            trail.add(current[i], int(actions[i]), rewards[i])
+            trail.add(current[i], actions[i], rewards[i])
             if finished[i]:
                 # In this mode the sub-environment has begun its next episode already.
                 last = infos["final_obs"][i] if mode == AutoresetMode.SAME_STEP else following[i]
@@ -180,10 +171,10 @@ class _Trail:
     def __init__(self) -> None:
         self.episode: Episode | None = None
         self._states: list[Array] = []
-        self._actions: list[int] = []
+        self._actions: list[Any] = []
         self._rewards: list[Any] = []
 
-    def add(self, state: Array, action: int, reward: Any) -> None:
+    def add(self, state: Array, action: Any, reward: Any) -> None:
         self._states.append(state)
         self._actions.append(action)
         self._rewards.append(reward)
@@ -222,7 +213,7 @@ def _refuse_bad_observation(state: Array, step: int) -> None:
 
 def _episode(
     states: list[Array],
-    actions: list[int],
+    actions: list[Any],
     rewards: list[Any],
     final_state: Array,
     terminated: bool,
@@ -240,7 +231,7 @@ def _episode(
         )
     return Episode(
         states=np.stack(states),
-        actions=np.array(actions, dtype=np.intp),
+        actions=np.array(actions),
         rewards=values,
         final_state=final_state,
         terminated=terminated,

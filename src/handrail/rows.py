@@ -15,6 +15,7 @@ from typing import final
 import numpy as np
 
 from handrail.arrays import Array, Indices, Mask
+from handrail.quantities import Quantity
 
 
 @final
@@ -24,12 +25,13 @@ class Rows:
 
     Attributes:
         states: (n_samples, *observation_shape).
-        weights: (n_samples, n_actions), of each action's probability at that state.
+        weights: (n_samples, n_actions), of each action's output at that state.
         row_of_sample: (n_samples,), ascending; every row has at least one sample.
         lower: (n_rows,), -inf where there is no lower bound.
         upper: (n_rows,), +inf where there is no upper bound.
         priority: (n_rows,), the price of leaving a row unmet when constraints are soft.
         labels: (n_rows,), for people.
+        quantity: what the policy's outputs are.
     """
 
     states: Array
@@ -39,6 +41,7 @@ class Rows:
     upper: Array
     priority: Array
     labels: tuple[str, ...]
+    quantity: Quantity
 
     def __len__(self) -> int:
         return len(self.lower)
@@ -59,9 +62,9 @@ class Rows:
         """Where each row's samples begin, and the end of the last: (n_rows + 1,)."""
         return np.searchsorted(self.row_of_sample, np.arange(len(self) + 1))
 
-    def values(self, probabilities: Array) -> Array:
-        """C (n_rows,) from the probabilities (n_samples, n_actions) at the rows' states."""
-        return self.sum_samples((self.weights * probabilities).sum(axis=1))
+    def values(self, outputs: Array) -> Array:
+        """C (n_rows,) from the policy's outputs (n_samples, n_actions) at the rows' states."""
+        return self.sum_samples((self.weights * outputs).sum(axis=1))
 
     def violations(self, values: Array) -> Array:
         """Positive means broken, negative or zero means satisfied (n_rows,)."""
@@ -82,6 +85,8 @@ class Rows:
 
         These have log-odds; a weighted difference of probabilities has none.
         """
+        if self.quantity is not Quantity.PROBABILITY:
+            return np.zeros(len(self), dtype=bool)
         unit = ((self.weights == 0.0) | (self.weights == 1.0)).all(axis=1)
         units = self.sum_samples(unit.astype(np.float64))
         result: Mask = self.is_about_one_state() & (units == 1.0)
@@ -89,28 +94,46 @@ class Rows:
 
     def reach(self) -> tuple[Array, Array]:
         """The lowest and the highest value that any policy gives to each row (n_rows,)."""
+        if self.quantity is not Quantity.PROBABILITY:
+            return np.full(len(self), -np.inf), np.full(len(self), np.inf)
         return self.sum_samples(self.weights.min(axis=1)), self.sum_samples(
             self.weights.max(axis=1)
         )
 
-    def insets(self, log_odds: float) -> tuple[Array, Array]:
-        """What this much of the log-odds is at the lower and at the upper bounds, to first order.
+    def room(self) -> Array:
+        """How far inside its bounds there is to be for each row; of mean actions, a unit (n_rows,).
 
-        Of the probability of one action: log_odds · bound · (1 - bound). 0 where there is no bound.
+        Inf where nothing can break it.
+        """
+        if self.quantity is not Quantity.PROBABILITY:
+            return np.ones(len(self))
+        lowest, highest = self.reach()
+        return np.minimum(
+            np.where(np.isfinite(self.lower), highest - self.lower, np.inf),
+            np.where(np.isfinite(self.upper), self.upper - lowest, np.inf),
+        )
+
+    def insets(self, margin: float) -> tuple[Array, Array]:
+        """What a margin is at the lower and at the upper bounds; 0 where there is no bound.
+
+        Of a probability it is in log-odds, to first order margin · bound · (1 - bound); of a mean
+        action in the units of the action.
         """
         lowest, highest = self.reach()
         room = 0.25 * (self.upper - self.lower)
 
         def inset(bound: Array) -> Array:
+            if self.quantity is not Quantity.PROBABILITY:
+                return np.where(np.isfinite(bound), np.minimum(margin, room), 0.0)
             known = np.where(np.isfinite(bound), bound, lowest)
             share = (highest - known) * (known - lowest) / (highest - lowest)
-            return np.minimum(log_odds * share, room)
+            return np.minimum(margin * share, room)
 
         return inset(self.lower), inset(self.upper)
 
-    def tightened(self, log_odds: float) -> Rows:
+    def tightened(self, margin: float) -> Rows:
         """The same rows, their bounds moved inwards by their `insets`."""
-        below, above = self.insets(log_odds)
+        below, above = self.insets(margin)
         return replace(self, lower=self.lower + below, upper=self.upper - above)
 
     @cached_property
@@ -132,6 +155,7 @@ class Rows:
             upper=self.upper[indices],
             priority=self.priority[indices],
             labels=tuple(self.labels[i] for i in indices),
+            quantity=self.quantity,
         )
 
 
@@ -148,4 +172,5 @@ def concatenate(blocks: Sequence[Rows]) -> Rows:
         upper=np.concatenate([block.upper for block in blocks]),
         priority=np.concatenate([block.priority for block in blocks]),
         labels=tuple(label for block in blocks for label in block.labels),
+        quantity=blocks[0].quantity,
     )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from handrail.arrays import Array
 from handrail.batches import PolicyGradient
 from handrail.enforcement import Enforcement, enforce_rows
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.rows import Rows
 from handrail.violations import Violations, measure_rows
 
@@ -27,15 +27,11 @@ class Rules(ABC):
     """What a learner obeys, and what it remembers of it from update to update."""
 
     @abstractmethod
-    def step_rows(
-        self, policy: CategoricalPolicy, gradient: PolicyGradient, step_size: float
-    ) -> Rows:
+    def step_rows(self, policy: Policy, gradient: PolicyGradient, step_size: float) -> Rows:
         """The rows that the next step is solved for."""
 
     @abstractmethod
-    def hold(
-        self, policy: CategoricalPolicy, tolerance: float, values: Array | None = None
-    ) -> Enforcement:
+    def hold(self, policy: Policy, tolerance: float, values: Array | None = None) -> Enforcement:
         """Make the policy obey, in place; on failure it is as it was.
 
         Args:
@@ -45,11 +41,11 @@ class Rules(ABC):
         """
 
     @abstractmethod
-    def violation(self, policy: CategoricalPolicy, values: Array | None = None) -> float:
+    def violation(self, policy: Policy, values: Array | None = None) -> float:
         """The worst, of the policy as it is; `values` as for `hold`."""
 
     @abstractmethod
-    def measure(self, policy: CategoricalPolicy) -> Violations:
+    def measure(self, policy: Policy) -> Violations:
         """Row by row, worst first; regions on a sample."""
 
     @abstractmethod
@@ -73,16 +69,12 @@ class FixedRules(Rules):
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
 
-    def step_rows(
-        self, policy: CategoricalPolicy, gradient: PolicyGradient, step_size: float
-    ) -> Rows:
+    def step_rows(self, policy: Policy, gradient: PolicyGradient, step_size: float) -> Rows:
         """All of them."""
         del policy, gradient, step_size
         return self._rows
 
-    def hold(
-        self, policy: CategoricalPolicy, tolerance: float, values: Array | None = None
-    ) -> Enforcement:
+    def hold(self, policy: Policy, tolerance: float, values: Array | None = None) -> Enforcement:
         """By relinearising."""
         if values is not None:
             violation = float(self._rows.violations(values).max())
@@ -90,13 +82,13 @@ class FixedRules(Rules):
                 return Enforcement(True, violation, (), 0.0, None, "")
         return enforce_rows(policy, self._rows, tolerance)
 
-    def violation(self, policy: CategoricalPolicy, values: Array | None = None) -> float:
+    def violation(self, policy: Policy, values: Array | None = None) -> float:
         """Of all rows."""
         if values is None:
-            values = self._rows.values(policy.probabilities(self._rows.states))
+            values = self._rows.values(policy.outputs(self._rows.states))
         return float(self._rows.violations(values).max())
 
-    def measure(self, policy: CategoricalPolicy) -> Violations:
+    def measure(self, policy: Policy) -> Violations:
         """All rows."""
         return measure_rows(policy, self._rows)
 

@@ -19,9 +19,11 @@ from typing import Any, final
 import gymnasium as gym
 from numpy.typing import NDArray
 
+from handrail.categorical import CategoricalPolicy
 from handrail.errors import HandrailError, InvalidArgument, InvalidRun, StorageFailure
+from handrail.gaussian import GaussianPolicy
 from handrail.ledger import Ledger, beginning, read_records
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.records import Record, Seconds
 from handrail.reinforce import Reinforce
 from handrail.rulebook import Rulebook, parse, with_settings
@@ -221,16 +223,13 @@ def make_agent(rulebook: Rulebook) -> Reinforce:
     return Reinforce.with_settings(env, policy, rulebook.constraints, rulebook.settings.learner)
 
 
-def make_policy(rulebook: Rulebook, env: gym.Env[Any, Any]) -> CategoricalPolicy:
+def make_policy(rulebook: Rulebook, env: gym.Env[Any, Any]) -> Policy:
     """A fresh network as a constraint file describes it."""
-    network = rulebook.settings.network
-    return CategoricalPolicy.mlp(
-        env,
-        hidden=network.hidden,
-        activation=network.activation,
-        seed=rulebook.settings.seed,
-        scale=rulebook.scale(),
-    )
+    network, seed, scale = rulebook.settings.network, rulebook.settings.seed, rulebook.scale()
+    hidden, activation = network.hidden, network.activation
+    if rulebook.ranges is None:
+        return CategoricalPolicy.mlp(env, hidden, activation, seed, scale=scale)
+    return GaussianPolicy.mlp(env, hidden, activation, seed, scale=scale, std=network.std)
 
 
 def refuse_taken(folder: Path) -> None:

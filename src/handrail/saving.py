@@ -12,14 +12,18 @@ import torch
 from numpy.typing import NDArray
 
 from handrail.arrays import Array
+from handrail.categorical import CategoricalPolicy
 from handrail.constraints import AtLeast, AtMost, Between, Constraint, PlacedConstraint
 from handrail.errors import InvalidConstraint, InvalidRun, ShapeMismatch
 from handrail.expansion import Expansion
+from handrail.gaussian import GaussianPolicy
 from handrail.networks import Architecture
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
+from handrail.quantities import Mean, Quantity
 from handrail.regions import region_from
 from handrail.relations import Symmetric
 from handrail.rows import Rows
+from handrail.spaces import Spaces
 from handrail.storage import under
 
 Tensors = dict[str, NDArray[Any]]
@@ -43,6 +47,11 @@ class SavedConstraints(Constraint):
         """The states of all rows."""
         return self.saved.states
 
+    @property
+    def quantity(self) -> Quantity:
+        """Of the rows."""
+        return self.saved.quantity
+
     def rows(self, n_actions: int) -> Rows:
         """The rows themselves."""
         if self.saved.weights.shape[1] != n_actions:
@@ -58,9 +67,10 @@ def pack_rows(rows: Rows) -> tuple[Tensors, list[str]]:
     return {name: np.asarray(getattr(rows, name)) for name in _ROW_ARRAYS}, list(rows.labels)
 
 
-def unpack_rows(tensors: Mapping[str, NDArray[Any]], labels: list[str]) -> Rows:
+def unpack_rows(tensors: Mapping[str, NDArray[Any]], labels: list[str], quantity: Quantity) -> Rows:
     """The rows that `pack_rows` packed."""
-    return Rows(**{name: tensors[name] for name in _ROW_ARRAYS}, labels=tuple(labels))
+    arrays = {name: tensors[name] for name in _ROW_ARRAYS}
+    return Rows(**arrays, labels=tuple(labels), quantity=quantity)
 
 
 def unpack_constraints(
@@ -69,7 +79,8 @@ def unpack_constraints(
     """The constraints of a saved learner: rows at points, and regions."""
     constraints = unpack_regional(state.get("regions", []))
     if state["labels"]:
-        saved = unpack_rows(under("constraints.", tensors), state["labels"])
+        quantity = Quantity(state.get("quantity", Quantity.PROBABILITY.value))
+        saved = unpack_rows(under("constraints.", tensors), state["labels"], quantity)
         constraints.append(SavedConstraints(saved))
     return constraints
 
@@ -96,10 +107,11 @@ def _describe(constraint: PlacedConstraint) -> dict[str, Any]:
     assert constraint.region is not None  # only those on regions are packed
     own = fields(constraint)  # type: ignore[arg-type]  # every kind is a dataclass
     values = {one.name: getattr(constraint, one.name) for one in own if one.init}
-    # JSON knows texts as keys only.
+    if isinstance(values.get("action"), Mean):
+        values["action"] = {"mean": _as_pairs(values["action"].dimension)}
     for name in ("action", "swap"):
-        if isinstance(values.get(name), Mapping):
-            values[name] = [[key, value] for key, value in values[name].items()]
+        if name in values and not isinstance(getattr(constraint, name), Mean):
+            values[name] = _as_pairs(values[name])
     if "mirror" in values:
         values["mirror"] = np.asarray(values["mirror"]).tolist()
     return {**values, "kind": type(constraint).__name__, "where": constraint.region.describe()}
@@ -107,34 +119,51 @@ def _describe(constraint: PlacedConstraint) -> dict[str, Any]:
 
 def _constraint_from(described: dict[str, Any]) -> Constraint:
     values = {**described, "where": region_from(described["where"])}
+    action = values.get("action")
+    if isinstance(action, Mapping):
+        values["action"] = Mean(_from_pairs(action["mean"]))
     for name in ("action", "swap"):
         if isinstance(values.get(name), list):
-            values[name] = dict(values[name])
+            values[name] = _from_pairs(values[name])
     return _KINDS[values.pop("kind")](**values)
 
 
-def pack_policy(policy: CategoricalPolicy) -> tuple[Tensors, dict[str, Any] | None]:
-    """The weights, and the architecture where it is known."""
+def _as_pairs(value: Any) -> Any:
+    """A mapping as a list of pairs: JSON knows texts as keys only."""
+    return [[key, weight] for key, weight in value.items()] if isinstance(value, Mapping) else value
+
+
+def _from_pairs(value: Any) -> Any:
+    return dict(value) if isinstance(value, list) else value
+
+
+def pack_policy(policy: Policy) -> tuple[Tensors, dict[str, Any] | None]:
+    """The weights, and the architecture where it is known; with the noise of a Gaussian."""
     weights = {name: value.detach().cpu().numpy() for name, value in _weights(policy).items()}
     architecture = Architecture.of(policy.module)
-    return weights, None if architecture is None else asdict(architecture)
+    if architecture is None:
+        return weights, None
+    noise = {"std": policy.std.tolist()} if isinstance(policy, GaussianPolicy) else {}
+    return weights, {**asdict(architecture), **noise}
 
 
-def unpack_policy(
-    spaces: tuple[gym.spaces.Box, gym.spaces.Discrete[Any]], architecture: dict[str, Any] | None
-) -> CategoricalPolicy:
+def unpack_policy(spaces: Spaces, architecture: dict[str, Any] | None) -> Policy:
     """A network of a saved architecture, its weights still to be loaded."""
     if architecture is None:
         raise InvalidRun(
             "The saved policy is a network of your own, which only you can build: pass it as "
             "load(path, policy=CategoricalPolicy(module))."
         )
-    shape = Architecture(tuple(architecture["hidden"]), **_without_hidden(architecture))
+    known = {name: architecture[name] for name in ("activation", "dtype")}
+    shape = Architecture(tuple(architecture["hidden"]), **known)
     observations, actions = spaces
+    if isinstance(actions, gym.spaces.Box):
+        network = shape.build(observations.shape, int(actions.shape[0]), seed=0)
+        return GaussianPolicy(network, architecture["std"])
     return CategoricalPolicy(shape.build(observations.shape, int(actions.n), seed=0))
 
 
-def load_weights(policy: CategoricalPolicy, weights: Mapping[str, NDArray[Any]]) -> None:
+def load_weights(policy: Policy, weights: Mapping[str, NDArray[Any]]) -> None:
     """Copy saved weights into a policy, in place; refused as a whole if one does not fit."""
     own = _weights(policy)
     for name, value in own.items():
@@ -176,9 +205,5 @@ def make_environment(described: dict[str, Any] | None) -> gym.Env[Any, Any]:
     )
 
 
-def _weights(policy: CategoricalPolicy) -> dict[str, torch.Tensor]:
+def _weights(policy: Policy) -> dict[str, torch.Tensor]:
     return dict(policy.module.state_dict())
-
-
-def _without_hidden(architecture: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in architecture.items() if key != "hidden"}

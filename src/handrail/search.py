@@ -10,7 +10,7 @@ import numpy as np
 
 from handrail.arrays import Array, Indices
 from handrail.expansion import Regional
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.rows import Rows
 
 # Chosen states of one region are at least this far apart, as a fraction of its size.
@@ -63,7 +63,7 @@ class Sample:
         """Of all its states: they are the same every time, and many."""
         return self.regional.rows_at(self.states)
 
-    def measure(self, policy: CategoricalPolicy) -> Scored:
+    def measure(self, policy: Policy) -> Scored:
         """The violation at every state of the sample."""
         return Scored(self.states, _violations(policy, self.rows, len(self.states)))
 
@@ -87,7 +87,7 @@ class Sample:
             open_ &= np.abs(scaled - scaled[index]).max(axis=1) >= _APART
         return np.array(chosen, dtype=np.intp)
 
-    def climb(self, policy: CategoricalPolicy, starts: Array) -> Scored:
+    def climb(self, policy: Policy, starts: Array) -> Scored:
         """Projected-gradient ascent of the violation, from several states at once."""
         region = self.regional.region
         low, high = region.bounds
@@ -110,7 +110,7 @@ class Sample:
             step /= 2.0
         return best
 
-    def _slope(self, policy: CategoricalPolicy, states: Array, varying: Indices) -> Array:
+    def _slope(self, policy: Policy, states: Array, varying: Indices) -> Array:
         """Central differences of the violation (n, n_varying), per region's size.
 
         By differences rather than derivatives: the same for constraints that relate states.
@@ -126,12 +126,12 @@ class Sample:
         return slope
 
 
-def violations_at(policy: CategoricalPolicy, regional: Regional, states: Array) -> Array:
+def violations_at(policy: Policy, regional: Regional, states: Array) -> Array:
     """(n,) at states (n, n_coordinates) of the region: of the worst row of each."""
     return _violations(policy, regional.rows_at(states), len(states))
 
 
-def _violations(policy: CategoricalPolicy, rows: Rows, n_states: int) -> Array:
-    violations = rows.violations(rows.values(policy.probabilities(rows.states)))
+def _violations(policy: Policy, rows: Rows, n_states: int) -> Array:
+    violations = rows.violations(rows.values(policy.outputs(rows.states)))
     result: Array = violations.reshape(n_states, -1).max(axis=1)
     return result

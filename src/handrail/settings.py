@@ -85,6 +85,8 @@ class Network(BaseModel):
     """Widths of the hidden layers; the paper's network is one layer of 5000."""
     activation: Activation = "relu"
     """What each hidden unit computes."""
+    std: Annotated[float, Field(gt=0.0)] = 0.3
+    """Of continuous actions: their standard deviation, as a part of half their range."""
     scale: dict[str, Annotated[float, Field(gt=0.0)]] = {}
     """The typical size of observations that are far from 1, by name; the network's first weights
     are divided by it."""

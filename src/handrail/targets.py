@@ -2,7 +2,7 @@
 
 The probability c of a set of actions is measured by its log-odds φ = log c/(1 - c). Near 0 and 1 a
 probability hardly moves with the weights while its log-odds move as ever. Rows without log-odds
-(differences of probabilities, relations between states) are measured as they are.
+(differences of probabilities, relations between states, mean actions) are measured as they are.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import numpy as np
 from scipy.special import expit
 
 from handrail.arrays import Array
+from handrail.quantities import Quantity
 from handrail.rows import Rows
 
 # Aim this fraction of the tolerance inside a bound, so that rounding does not leave it just broken.
 _INSIDE = 0.1
 # The most that is asked of a row at once, to begin with: 4 in log-odds is from 0.5 to 0.98.
-_LOG_ODDS_REACH = 4.0
+# A mean action is as unbounded as log-odds are.
+_UNBOUNDED_REACH = 4.0
 _REACH = 0.4
 
 
@@ -42,13 +44,14 @@ class Targets:
         margin = np.minimum(_INSIDE * tolerance, 0.25 * (rows.upper - rows.lower))
         self._lower = self._coordinate_of_bound(rows.lower, margin)
         self._upper = self._coordinate_of_bound(rows.upper, -margin)
-        self._reach = np.where(self._has_odds, _LOG_ODDS_REACH, _REACH)
+        unbounded = self._has_odds | (rows.quantity is Quantity.MEAN)
+        self._reach = np.where(unbounded, _UNBOUNDED_REACH, _REACH)
 
-    def position(self, probabilities: Array) -> Position:
-        """From the probabilities (n_samples, n_actions) at the rows' states."""
-        values = self._rows.values(probabilities)
+    def position(self, outputs: Array) -> Position:
+        """From the policy's outputs (n_samples, n_actions) at the rows' states."""
+        values = self._rows.values(outputs)
         # 1 - c as the sum of the other probabilities: exact where c rounds to 1.
-        others = self._rows.sum_samples(((1.0 - self._rows.weights) * probabilities).sum(axis=1))
+        others = self._rows.sum_samples(((1.0 - self._rows.weights) * outputs).sum(axis=1))
         tiny = np.finfo(np.float64).tiny
         inside = np.maximum(np.where(self._has_odds, values, 0.5), tiny)
         outside = np.maximum(np.where(self._has_odds, others, 0.5), tiny)

@@ -17,7 +17,7 @@ from handrail.arrays import Array
 from handrail.batches import Batch, policy_gradient
 from handrail.errors import Diverged
 from handrail.gradients import Gradient, restore, snapshot, take_step
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.returns import predict_step, solve_returns
 from handrail.rules import Rules
 from handrail.settings import LearnerSettings
@@ -64,7 +64,7 @@ class Update:
 
 
 def apply_update(
-    policy: CategoricalPolicy, rules: Rules | None, batch: Batch, settings: LearnerSettings
+    policy: Policy, rules: Rules | None, batch: Batch, settings: LearnerSettings
 ) -> tuple[Update, Timing]:
     """Update the policy in place as the settings ask for, or leave it exactly as it was.
 
@@ -89,7 +89,7 @@ def apply_update(
     return update, clock.timing()
 
 
-def no_update(policy: CategoricalPolicy, rules: Rules | None) -> Update:
+def no_update(policy: Policy, rules: Rules | None) -> Update:
     """What is to be said of a policy that no longer learns."""
     if rules is None:
         return Update()
@@ -97,9 +97,7 @@ def no_update(policy: CategoricalPolicy, rules: Rules | None) -> Update:
     return Update(violation_before=violation, violation_after=violation)
 
 
-def _plain(
-    policy: CategoricalPolicy, batch: Batch, settings: LearnerSettings, clock: _Clock
-) -> Update:
+def _plain(policy: Policy, batch: Batch, settings: LearnerSettings, clock: _Clock) -> Update:
     """REINFORCE without constraints."""
     with clock.at("predicting"):
         gradient = policy_gradient(policy, batch)
@@ -109,7 +107,7 @@ def _plain(
 
 
 def _unconstrained(
-    policy: CategoricalPolicy,
+    policy: Policy,
     rules: Rules,
     batch: Batch,
     settings: LearnerSettings,
@@ -123,7 +121,7 @@ def _unconstrained(
         step = predict_step(policy, gradient, rows, settings.step_size)
     with clock.at("updating"):
         _step(policy, gradient.direction, settings.step_size)
-    values = rows.values(policy.probabilities(rows.states))
+    values = rows.values(policy.outputs(rows.states))
     return Update(
         batch_loss=gradient.loss,
         violation_before=violation,
@@ -133,7 +131,7 @@ def _unconstrained(
 
 
 def _constrained(
-    policy: CategoricalPolicy,
+    policy: Policy,
     rules: Rules,
     batch: Batch,
     settings: LearnerSettings,
@@ -149,7 +147,7 @@ def _constrained(
         returns = solve_returns(step, settings.objective, settings.soft)
     with clock.at("updating"):
         _step(policy, returns.gradient, settings.step_size)
-    values = rows.values(policy.probabilities(rows.states))
+    values = rows.values(policy.outputs(rows.states))
     iterations = 0
     with clock.at("updating"):
         if settings.enforcement == "exact":
@@ -178,7 +176,7 @@ def _changes(before: Array, predicted: Array, measured: Array) -> dict[str, Any]
     }
 
 
-def _step(policy: CategoricalPolicy, direction: Gradient, step_size: float) -> None:
+def _step(policy: Policy, direction: Gradient, step_size: float) -> None:
     norm = direction.norm()
     if not np.isfinite(norm):
         raise Diverged(

@@ -1,6 +1,6 @@
 """The vertex bound: one hidden ReLU layer, cells with few vertices (design.md, "Proof").
 
-A difference of logits d(s) = Σ_i q_i relu(h_i(s)) + k is convex (q_i > 0) plus concave (q_i < 0).
+A difference of outputs d(s) = Σ_i q_i relu(h_i(s)) + k is convex (q_i > 0) plus concave (q_i < 0).
 relu(h) ≥ α h for every α in [0, 1], so the concave part is at most affine, and what remains is
 convex: its maximum over a cell is at a vertex, and so is that of a log-sum-exp of several. Units
 whose sign is the same all over a cell are affine there and are folded away as cells become smaller.
@@ -77,9 +77,9 @@ class VertexBound(Bounder):
         intercept = self.intercept + self.outward[:, always] @ self.inward_bias[always]
         inward, inward_bias = self.inward[undecided], self.inward_bias[undecided]
         outward = np.ascontiguousarray(self.outward[:, undecided])
-        logits = outward @ np.maximum(inward @ centre + inward_bias, 0.0)
-        logits += slope @ centre + intercept
-        differences, constants = self.margin.differences(logits)
+        raw = outward @ np.maximum(inward @ centre + inward_bias, 0.0)
+        raw += slope @ centre + intercept
+        differences, constants = self.margin.differences(raw)
         return VertexBound(
             self.margin, inward, inward_bias, outward, slope, intercept, differences, constants
         )
@@ -97,7 +97,7 @@ class VertexBound(Bounder):
         return Bounds(-at_vertices[rows, worst], vertices[rows, worst])
 
     def _highest_differences(self, cells: Cells, vertices: Array) -> Array:
-        """Above every difference of logits, at the vertices of each cell: (n, V, n_negative)."""
+        """Above every difference of outputs, at the vertices of each cell: (n, V, n_negative)."""
         centres = cells.centres
         each = [
             self._highest_difference(vertices, centres, difference, constant)
@@ -108,7 +108,7 @@ class VertexBound(Bounder):
     def _highest_difference(
         self, vertices: Array, centres: Array, difference: Array, constant: float
     ) -> Array:
-        """A convex function above a difference of logits on each cell, at its vertices (n, V)."""
+        """A convex function above a difference of outputs on each cell, at its vertices (n, V)."""
         n, n_vertices, n_coordinates = vertices.shape
         q = difference @ self.outward
         convex, concave = q > 0.0, q < 0.0
@@ -155,4 +155,4 @@ class VertexBound(Bounder):
         """The margin itself, at states of the cell."""
         hidden = np.maximum(states @ self.inward.T + self.inward_bias, 0.0)
         logits = hidden @ self.outward.T + states @ self.slope.T + self.intercept
-        return self.margin.of_logits(logits)
+        return self.margin.of_raw(logits)

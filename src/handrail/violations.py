@@ -14,7 +14,7 @@ from rich.table import Table
 from handrail.arrays import Array
 from handrail.constraints import Constraint
 from handrail.expansion import expand
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.rows import Rows
 
 
@@ -77,7 +77,7 @@ class Violations:
         return text.getvalue()
 
 
-def measure(policy: CategoricalPolicy, constraints: Sequence[Constraint]) -> Violations:
+def measure(policy: Policy, constraints: Sequence[Constraint]) -> Violations:
     """Evaluate every constraint with the real network, regions at 1000 states each.
 
     A sample can miss what is violated in between; `certify` does not.
@@ -85,9 +85,9 @@ def measure(policy: CategoricalPolicy, constraints: Sequence[Constraint]) -> Vio
     return measure_rows(policy, expand(constraints, policy).rows(per_region=1000))
 
 
-def measure_rows(policy: CategoricalPolicy, rows: Rows) -> Violations:
+def measure_rows(policy: Policy, rows: Rows) -> Violations:
     """`measure` for constraints that were expanded already."""
-    values = rows.values(policy.probabilities(rows.states))
+    values = rows.values(policy.outputs(rows.states))
     violations = rows.violations(values)
     order = np.argsort(-violations, kind="stable")
     return Violations(

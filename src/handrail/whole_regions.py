@@ -16,7 +16,7 @@ from handrail.enforcement import Enforcement
 from handrail.exchange import Exchange, Found
 from handrail.expansion import Expansion
 from handrail.known_cells import KnownCells
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.proofs import Budget
 from handrail.rows import Rows
 from handrail.rules import Memory, Rules, pack_states, unpack_states
@@ -45,9 +45,7 @@ class WholeRegions(Rules):
         self._violation: float | None = None
         self._proven = False
 
-    def step_rows(
-        self, policy: CategoricalPolicy, gradient: PolicyGradient, step_size: float
-    ) -> Rows:
+    def step_rows(self, policy: Policy, gradient: PolicyGradient, step_size: float) -> Rows:
         """The constraints at points, and the working states."""
         del policy, gradient, step_size
         rows = self._exchange.rows()
@@ -56,9 +54,7 @@ class WholeRegions(Rules):
         # A policy that obeyed from the beginning has none yet: one state stands for each region.
         return self._expansion.rows(per_region=1)
 
-    def hold(
-        self, policy: CategoricalPolicy, tolerance: float, values: Array | None = None
-    ) -> Enforcement:
+    def hold(self, policy: Policy, tolerance: float, values: Array | None = None) -> Enforcement:
         """By exchange."""
         del values
         result = self._exchange.hold(policy, self._find, tolerance)
@@ -67,7 +63,7 @@ class WholeRegions(Rules):
             self._proven = self._selection.prove
         return result
 
-    def _find(self, policy: CategoricalPolicy) -> Found:
+    def _find(self, policy: Policy) -> Found:
         """Where it was proven before, a proof is the cheapest search; else a sample comes first."""
         if not self._proven:
             found = self._search(policy)
@@ -78,7 +74,7 @@ class WholeRegions(Rules):
         found = self._search(policy)  # a counterexample seldom comes alone
         return proof if found.nothing else found
 
-    def _search(self, policy: CategoricalPolicy) -> Found:
+    def _search(self, policy: Policy) -> Found:
         """On the sample, and uphill from its worst states."""
         violated, worst = [], -np.inf
         for sample in self._samples:
@@ -88,7 +84,7 @@ class WholeRegions(Rules):
             violated.append(sample.worst(climbed, _STATES_A_ROUND).violated)
         return Found(violated, worst)
 
-    def _prove(self, policy: CategoricalPolicy) -> Found:
+    def _prove(self, policy: Policy) -> Found:
         budget = Budget(self._selection.cells, self._selection.seconds)
         certificates = tuple(one.certify(policy, budget) for one in self._proofs)
         unknown = [one for one in certificates if one.status == "unknown"]
@@ -105,15 +101,15 @@ class WholeRegions(Rules):
         worst = max(one.worst_violation for one in certificates)
         return Found(violated, worst, certificates, reason)
 
-    def violation(self, policy: CategoricalPolicy, values: Array | None = None) -> float:
+    def violation(self, policy: Policy, values: Array | None = None) -> float:
         """As it was when the policy was last made to obey; else on the sample."""
         del values
         if self._violation is not None:
             return self._violation
         rows = self._watched
-        return float(rows.violations(rows.values(policy.probabilities(rows.states))).max())
+        return float(rows.violations(rows.values(policy.outputs(rows.states))).max())
 
-    def measure(self, policy: CategoricalPolicy) -> Violations:
+    def measure(self, policy: Policy) -> Violations:
         """The constraints at points, and the regions' samples."""
         return measure_rows(policy, self._watched)
 
@@ -154,7 +150,7 @@ class WholeRegions(Rules):
         return self._exchange.working
 
 
-def _scored(policy: CategoricalPolicy, sample: Sample, certificate: Certificate) -> Scored:
+def _scored(policy: Policy, sample: Sample, certificate: Certificate) -> Scored:
     """The counterexamples of a certificate; none if there are none."""
     states = certificate.violated
     if states is None:

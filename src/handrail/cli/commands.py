@@ -35,6 +35,7 @@ from handrail.pictures import write_pictures
 from handrail.report import summarise_runs, write_report
 from handrail.rulebook import load, with_settings
 from handrail.rulebook import schema as json_schema
+from handrail.rulebook.actions import Actions
 from handrail.runs import Run, make_agent, make_policy, refuse_taken
 from handrail.version import VERSION
 
@@ -161,7 +162,7 @@ def check(
     out.print(f"[bold]{book.name}[/]: {book.description}", highlight=False)
     out.print(f"environment: {book.environment.id}", highlight=False)
     out.print(f"observations: {', '.join(book.observations)}", highlight=False)
-    out.print(f"actions: {', '.join(book.actions)}", highlight=False)
+    out.print(f"actions: {Actions(book.actions, book.ranges)}", highlight=False)
     for sentence in book.sentences:
         out.print(f"  • {sentence}", highlight=False, markup=False)
     for constraint in book.constraints:

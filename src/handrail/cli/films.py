@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from handrail.errors import EnvironmentFailure, InvalidArgument
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.rollout import Episode, Start, drawing, greedy, play
 
 _STREAM = 3  # of chance: neither learning nor evaluation
@@ -28,7 +28,7 @@ def refuse_unrenderable(env: gym.Env[Any, Any], mode: str) -> None:
 
 
 def watch(
-    env: gym.Env[Any, Any], policy: CategoricalPolicy, seed: int, episodes: int, deterministic: bool
+    env: gym.Env[Any, Any], policy: Policy, seed: int, episodes: int, deterministic: bool
 ) -> list[Episode]:
     """Play episodes in an environment that shows itself."""
     played = []
@@ -41,7 +41,7 @@ def watch(
 
 def film(
     env: gym.Env[Any, Any],
-    policy: CategoricalPolicy,
+    policy: Policy,
     seed: int,
     episodes: int,
     deterministic: bool,

@@ -16,7 +16,7 @@ from handrail.certification import Certificate, certify
 from handrail.cli.groups import open_runs
 from handrail.constraints import Constraint
 from handrail.errors import HandrailError, InvalidArgument
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.proofs import Budget
 from handrail.runs import Run
 from handrail.violations import bound_in_words, state_in_words
@@ -79,13 +79,11 @@ def verify(
     out.print(f"[green]{certificate} holds{within}.[/]", highlight=False)
 
 
-def _subject(run: Run) -> tuple[CategoricalPolicy, tuple[Constraint, ...]]:
+def _subject(run: Run) -> tuple[Policy, tuple[Constraint, ...]]:
     return run.agent().policy, run.rulebook.constraints
 
 
-def _prove(
-    policy: CategoricalPolicy, constraint: Constraint, tolerance: float, budget: Budget
-) -> Certificate:
+def _prove(policy: Policy, constraint: Constraint, tolerance: float, budget: Budget) -> Certificate:
     """One constraint, with a line about the progress of long proofs."""
     start = monotonic()
     with out.status("") as status:

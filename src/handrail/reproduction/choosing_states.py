@@ -17,7 +17,7 @@ from handrail.batches import Batch, policy_gradient
 from handrail.choosing import Candidates
 from handrail.errors import InvalidArgument
 from handrail.expansion import expand
-from handrail.figures import probability_over
+from handrail.figures import output_over
 from handrail.learning import Learner
 from handrail.pictures import default_plane
 from handrail.players import make_player
@@ -93,7 +93,7 @@ def choose_all(study: Choosing, seed: int, folder: Path, say: Callable[[float], 
 
     with one_thread():
         for episode in range(study.episodes):
-            before = probability_over(policy, plane, book.picture.action)
+            before = output_over(policy, plane, book.picture.action)
             learner.turn(look)
             if episode in study.maps:
                 assert learner.rules is not None

@@ -59,11 +59,11 @@ def predict_all(study: Prediction, seed: int, folder: Path, say: Callable[[float
             returns = baseline.advantages(played, settings.discount)[0]
             scale = 1.0 / len(returns) if study.averaged else 1.0
             batch = Batch(played[0].states, played[0].actions, scale * returns)
-            before = policy.probabilities(batch.states)
+            before = policy.outputs(batch.states)
             change = predict_change(policy, batch, batch.states, settings.step_size)
             apply_update(policy, None, batch, settings)
             predicted.append(change.mean(axis=0))
-            actual.append((policy.probabilities(batch.states) - before).mean(axis=0))
+            actual.append((policy.outputs(batch.states) - before).mean(axis=0))
             scores.append(played[0].score)
             say((number + 1) / study.episodes)
     tensors = {

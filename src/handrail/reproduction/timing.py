@@ -16,11 +16,11 @@ import numpy as np
 
 from handrail.arrays import Array
 from handrail.batches import Batch, policy_gradient
+from handrail.categorical import CategoricalPolicy
 from handrail.choosing import required_returns
 from handrail.constraints import AtLeast
 from handrail.expansion import expand
 from handrail.gradients import restore, snapshot, take_step
-from handrail.policies import CategoricalPolicy
 from handrail.regions import Points
 from handrail.reproduction.studies import UpdateTimes
 from handrail.returns import predict_step, solve_returns

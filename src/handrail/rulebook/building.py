@@ -12,6 +12,7 @@ import numpy as np
 from handrail.constraints import PlacedConstraint
 from handrail.errors import InvalidConstraint
 from handrail.regions import Place
+from handrail.rulebook.actions import Actions
 from handrail.rulebook.findings import gather
 from handrail.rulebook.format import ConstraintEntry, File
 from handrail.rulebook.places import in_words, read_place
@@ -47,7 +48,8 @@ class _Group:
 def build_constraints(source: Source, file: File) -> list[Built]:
     """The constraints of the file; one per entry and requirement."""
     _refuse_repeated_names(source, "observations", file.observations)
-    _refuse_repeated_names(source, "actions", file.actions)
+    if isinstance(file.actions, list):  # YAML itself refuses repeated keys
+        _refuse_repeated_names(source, "actions", file.actions)
     _refuse_repeated_names(source, "constraints", [entry.name for entry in file.constraints])
     _refuse_reserved_names(source, file)
     entries = enumerate(file.constraints)
@@ -65,7 +67,7 @@ def _build(source: Source, file: File, index: int, entry: ConstraintEntry) -> li
         table = read_table(source, (*path, "table"), entry.table, observations)
     locate = _locator(source, path, entry, table, observations)
     built = []
-    groups = _groups(source, path, entry, table, file.actions)
+    groups = _groups(source, path, entry, table, Actions.of(file.actions))
     for group in groups:
         where, words = locate(group.rows)
         requirement = group.requirement
@@ -105,7 +107,7 @@ def _constrain(group: _Group, where: Place, name: str, priority: float) -> Place
 
 
 def _groups(
-    source: Source, path: Path, entry: ConstraintEntry, table: Table, actions: Sequence[str]
+    source: Source, path: Path, entry: ConstraintEntry, table: Table, actions: Actions
 ) -> list[_Group]:
     if entry.require is not None and table.has_requirements:
         raise source.spot((*path, "require")).error(
@@ -121,7 +123,7 @@ def _groups(
     return _groups_of_key(source, (*path, "require"), entry.require, table, actions)
 
 
-def _groups_of_rows(table: Table, actions: Sequence[str]) -> list[_Group]:
+def _groups_of_rows(table: Table, actions: Actions) -> list[_Group]:
     """Rows with the same requirement make one constraint."""
     groups: dict[tuple[object, ...], _Group] = {}
     parsed: dict[str, Requirement] = {}  # long tables repeat a few requirements
@@ -139,7 +141,7 @@ def _groups_of_key(
     path: Path,
     require: str | list[str] | None,
     table: Table,
-    actions: Sequence[str],
+    actions: Actions,
 ) -> list[_Group]:
     """Every requirement of the key holds at all states."""
     groups: dict[tuple[object, ...], _Group] = {}
@@ -153,7 +155,7 @@ def _groups_of_key(
     return list(groups.values())
 
 
-def _parse(spot: Spot, text: str, actions: Sequence[str]) -> Requirement:
+def _parse(spot: Spot, text: str, actions: Actions) -> Requirement:
     try:
         return parse_requirement(text, actions)
     except InvalidConstraint as error:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, final
 import gymnasium as gym
 import numpy as np
 
+from handrail.rulebook.actions import Actions
 from handrail.rulebook.source import Source, Spot
 
 Environment: TypeAlias = gym.Env[Any, Any]
@@ -35,14 +36,14 @@ def make(
     spec: EnvironmentSpec,
     source: Source,
     n_observations: int,
-    n_actions: int,
+    actions: Actions,
     render_mode: str | None = None,
 ) -> Environment:
     """The environment, with flat observations, after checking that the file fits it."""
     env = _make(spec, source.spot(("environment",)), render_mode)
     try:
         _check_observations(env, spec, source, n_observations)
-        _check_actions(env, spec, source, n_actions)
+        _check_actions(env, spec, source, actions)
     except Exception:
         env.close()
         raise
@@ -98,18 +99,56 @@ def _check_observations(
         )
 
 
-def _check_actions(env: Environment, spec: EnvironmentSpec, source: Source, n_actions: int) -> None:
+def _check_actions(
+    env: Environment, spec: EnvironmentSpec, source: Source, actions: Actions
+) -> None:
     space = env.action_space
-    if not isinstance(space, gym.spaces.Discrete):
+    if isinstance(space, gym.spaces.Discrete):
+        _check_discrete(space, spec, source, actions)
+    elif isinstance(space, gym.spaces.Box) and len(space.shape) == 1:
+        _check_continuous(space, spec, source, actions)
+    else:
         raise source.spot(("environment",)).error(
-            f"{spec.id} acts in {space}, but constraints need Discrete actions."
+            f"{spec.id} acts in {space}, but constraints need Discrete actions or a list of "
+            "numbers (a Box of one axis)."
         )
+
+
+def _check_discrete(
+    space: gym.spaces.Discrete[Any], spec: EnvironmentSpec, source: Source, actions: Actions
+) -> None:
     if int(space.start) != 0:
         raise source.spot(("environment",)).error(
             f"the actions of {spec.id} are numbered from {space.start}, not from 0."
         )
-    if int(space.n) != n_actions:
+    if actions.ranges is not None:
         raise source.spot(("actions",)).error(
-            f"this file names {n_actions}, but {spec.id} has {space.n} actions. Name each of them, "
-            "in the order of the environment."
+            f"this file gives ranges of continuous actions, but {spec.id} has {space.n} discrete "
+            "ones. Name each of them in a list."
+        )
+    if int(space.n) != len(actions):
+        raise source.spot(("actions",)).error(
+            f"this file names {len(actions)}, but {spec.id} has {space.n} actions. Name each of "
+            "them, in the order of the environment."
+        )
+
+
+def _check_continuous(
+    space: gym.spaces.Box, spec: EnvironmentSpec, source: Source, actions: Actions
+) -> None:
+    low, high = space.low.tolist(), space.high.tolist()
+    ranges = ", ".join(f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True))
+    if actions.ranges is None:
+        raise source.spot(("actions",)).error(
+            f"this file names discrete actions, but those of {spec.id} are continuous. Give each "
+            f"a name and its range, in the order of the environment: {ranges}."
+        )
+    if len(actions) != len(low):
+        raise source.spot(("actions",)).error(
+            f"this file names {len(actions)}, but {spec.id} takes {len(low)} continuous actions, "
+            f"with the ranges {ranges}. Name each of them."
+        )
+    if not np.allclose(actions.ranges, np.stack([space.low, space.high], axis=1), rtol=1e-6):
+        raise source.spot(("actions",)).error(
+            f"the ranges of this file are not those of {spec.id}: {ranges}."
         )

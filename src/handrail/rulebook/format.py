@@ -135,7 +135,8 @@ class ConstraintEntry(BaseModel):
         ]
         | None
     ) = None
-    """What the action probabilities must obey at these states, such as right >= 0.95."""
+    """What the probabilities of actions (right >= 0.95), or continuous actions in the mean
+    (torque >= 0.5), must obey at these states."""
     priority: Annotated[float, Field(gt=0.0)] = 1.0
     """How much more than others it matters when constraints are soft."""
 
@@ -188,6 +189,19 @@ class EnvironmentEntry(BaseModel):
         return value
 
 
+def _check_range(ends: list[float]) -> list[float]:
+    if ends[0] >= ends[1]:
+        raise PydanticCustomError(
+            "range", f"a range goes up, but {ends[0]:g} is not below {ends[1]:g}."
+        )
+    return ends
+
+
+Range: TypeAlias = Annotated[
+    list[float], Field(min_length=2, max_length=2), AfterValidator(_check_range)
+]
+
+
 @final
 class PictureEntry(BaseModel):
     """The plane of observations that pictures of the policy show."""
@@ -205,7 +219,7 @@ class PictureEntry(BaseModel):
     at: dict[str, float] = {}
     """What the other observations are; 0 if left out."""
     action: str
-    """The action whose probability is shown."""
+    """The action whose probability (or mean, if it is continuous) is shown."""
 
 
 def _in_full(value: Any) -> Any:
@@ -234,8 +248,18 @@ class File(BaseModel):
     """The id of a Gymnasium environment, or a mapping with its id and options."""
     observations: Annotated[list[Name], Field(min_length=1, max_length=1000)]
     """A name for each number that the environment observes, in its order."""
-    actions: Annotated[list[Name], Field(min_length=2, max_length=1000)]
-    """A name for each action, in the environment's order."""
+    actions: Annotated[
+        Annotated[list[Name], Field(min_length=2, max_length=1000), Tag(LIST)]
+        | Annotated[dict[Name, Range], Field(min_length=1, max_length=1000), Tag(MAPPING)],
+        Discriminator(
+            tag_by_type(mapping=dict, list=list),
+            custom_error_type="actions",
+            custom_error_message="expected a list of names (discrete actions), or a mapping such "
+            "as {torque: [-2, 2]} (continuous actions and their ranges)",
+        ),
+    ]
+    """A name for each action, in the environment's order: a list of discrete actions, or continuous
+    ones with their ranges, such as {torque: [-2, 2]}."""
     definitions: Any = None
     """A place for YAML anchors; otherwise ignored."""
     constraints: Annotated[list[ConstraintEntry], Field(min_length=1)]

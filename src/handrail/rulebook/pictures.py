@@ -24,7 +24,7 @@ class Picture:
         across_range: (from, to).
         up_range: (from, to).
         at: a value for every observation; those of the two varying ones are 0.
-        action: index of the action whose probability is shown.
+        action: index of the action that is shown.
     """
 
     across: int
@@ -53,7 +53,7 @@ def build_picture(source: Source, file: File) -> Picture | None:
         _range(source, "across_range", entry.across_range),
         _range(source, "up_range", entry.up_range),
         tuple(entry.at.get(name, 0.0) for name in file.observations),
-        _index(source, "action", (*_PICTURE, "action"), entry.action, file.actions),
+        _index(source, "action", (*_PICTURE, "action"), entry.action, list(file.actions)),
     )
 
 

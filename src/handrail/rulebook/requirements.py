@@ -10,7 +10,9 @@ from typing import NamedTuple, final
 
 from handrail.constraints import AtLeast, AtMost, Between, Equal, PlacedConstraint
 from handrail.errors import InvalidConstraint
+from handrail.quantities import Mean, Quantity
 from handrail.regions import Place, Points
+from handrail.rulebook.actions import Actions
 from handrail.rulebook.names import unknown
 
 _TOKEN = re.compile(
@@ -32,15 +34,17 @@ _FORM = "A requirement reads like: right >= 0.95, 0.2 <= left <= 0.4, 0.5*left +
 @final
 @dataclass(frozen=True)
 class Requirement:
-    """lower ≤ Σ weight · π(action) ≤ upper.
+    """lower ≤ Σ weight · action ≤ upper, of probabilities or of mean actions.
 
     Attributes:
+        quantity: what it is about.
         weights: of each action, by its index.
         lower: -inf for none.
         upper: +inf for none.
         text: as it was written.
     """
 
+    quantity: Quantity
     weights: Mapping[int, float]
     lower: float
     upper: float
@@ -62,19 +66,22 @@ class _Sum(NamedTuple):
     constant: float
 
 
-def parse_requirement(text: str, actions: Sequence[str]) -> Requirement:
+def parse_requirement(text: str, actions: Actions) -> Requirement:
     """A requirement on these actions.
 
     Raises:
         InvalidConstraint: if it cannot be read, or asks for what no policy can do.
     """
     sides, relations = _split(_tokens(text))
-    sums = [_sum(side, actions) for side in sides]
+    sums = [_sum(side, actions.names) for side in sides]
     weights, lower, upper = (_chain if len(sums) == 3 else _single)(sums, relations)
     if not weights:
         raise InvalidConstraint(f"no action is left in {text.strip()!r}. {_FORM}")
-    requirement = Requirement(weights, lower, upper, " ".join(text.split()))
+    words = " ".join(text.split())
+    requirement = Requirement(actions.quantity, weights, lower, upper, words)
     _refuse_impossible(requirement, actions)
+    if actions.ranges is not None:
+        _refuse_out_of_range(requirement, actions.ranges)
     return requirement
 
 
@@ -84,7 +91,8 @@ def constrain(
     """The requirement at these states, as one of the library's constraints."""
     weights, lower, upper = requirement.weights, requirement.lower, requirement.upper
     alone = next(iter(weights)) if list(weights.values()) == [1.0] else None
-    action = weights if alone is None else alone
+    plain = weights if alone is None else alone
+    action = plain if requirement.quantity is Quantity.PROBABILITY else Mean(plain)
     if lower == upper:
         return Equal(lower, action, where, name, priority)
     if math.isinf(upper):
@@ -94,14 +102,28 @@ def constrain(
     return Between(lower, upper, action, where, name, priority)
 
 
-def _refuse_impossible(requirement: Requirement, actions: Sequence[str]) -> None:
+def _refuse_impossible(requirement: Requirement, actions: Actions) -> None:
     """What the library itself refuses, said with names; one state is enough to find out."""
     try:
         probe = constrain(requirement, Points([0.0]), requirement.text, priority=1.0)
         probe.rows(len(actions))
     except InvalidConstraint as error:
-        named = re.sub(r"\baction (\d+)\b", lambda match: actions[int(match[1])], str(error))
+        named = re.sub(r"\baction (\d+)\b", lambda match: actions.names[int(match[1])], str(error))
         raise InvalidConstraint(named) from None
+
+
+def _refuse_out_of_range(requirement: Requirement, ranges: Sequence[tuple[float, float]]) -> None:
+    """A mean beyond what the environment lets through could be had, but never done."""
+    ends = [
+        sorted((weight * ranges[index][0], weight * ranges[index][1]))
+        for index, weight in requirement.weights.items()
+    ]
+    lowest, highest = (sum(side) for side in zip(*ends, strict=True))
+    if requirement.lower > highest or requirement.upper < lowest:
+        raise InvalidConstraint(
+            f"{requirement.text!r} is out of range: with the ranges of the actions it is between "
+            f"{lowest:g} and {highest:g}."
+        )
 
 
 def _tokens(text: str) -> list[_Token]:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from handrail.constraints import Constraint
 from handrail.errors import InvalidRulebook
 from handrail.rulebook import environments
+from handrail.rulebook.actions import Actions
 from handrail.rulebook.building import build_constraints
 from handrail.rulebook.environments import Environment, EnvironmentSpec
 from handrail.rulebook.findings import check_format, described, gather
@@ -37,6 +38,7 @@ class Rulebook:
         environment: what to make, and how.
         observations: their names, in the environment's order.
         actions: their names, in the environment's order.
+        ranges: (from, to) of each continuous action; None if actions are discrete.
         constraints: what the policy must obey.
         sentences: the same for people, a sentence per constraint.
         settings: how the run learns.
@@ -50,6 +52,7 @@ class Rulebook:
     environment: EnvironmentSpec
     observations: tuple[str, ...]
     actions: tuple[str, ...]
+    ranges: tuple[tuple[float, float], ...] | None
     constraints: tuple[Constraint, ...]
     sentences: tuple[str, ...]
     settings: RunSettings
@@ -64,8 +67,9 @@ class Rulebook:
 
     def make_environment(self, render_mode: str | None = None) -> Environment:
         """The environment; `InvalidRulebook` if there is none, or the file's names do not fit."""
+        actions = Actions(self.actions, self.ranges)
         return environments.make(
-            self.environment, self.source, len(self.observations), len(self.actions), render_mode
+            self.environment, self.source, len(self.observations), actions, render_mode
         )
 
     def scale(self) -> tuple[float, ...]:
@@ -89,7 +93,7 @@ def parse(text: str, name: str) -> Rulebook:
         partial(_check_scale, source, file),
     ]
     built, picture, _ = gather(parts)
-    environment = file.environment
+    environment, actions = file.environment, Actions.of(file.actions)
     return Rulebook(
         name=name.removesuffix(".yaml").removesuffix(".yml"),
         description=file.description or "",
@@ -97,7 +101,8 @@ def parse(text: str, name: str) -> Rulebook:
             environment.id, environment.max_episode_steps, environment.options
         ),
         observations=tuple(file.observations),
-        actions=tuple(file.actions),
+        actions=actions.names,
+        ranges=actions.ranges,
         constraints=tuple(one.constraint for one in built),
         sentences=tuple(one.words for one in built),
         settings=file.settings,

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from handrail.arrays import Indices
 from handrail.figures import (
     Slice,
-    draw_probability,
+    draw_output,
     draw_regions,
     draw_states,
     draw_trajectory,
@@ -82,7 +82,7 @@ def maps_figure(
     for column, (title, maps) in enumerate(columns):
         for row, one in enumerate(maps):
             axes: Axes = grid[row, column]
-            mesh = draw_probability(axes, one.probability, plane)
+            mesh = draw_output(axes, one.probability, plane)
             draw_regions(axes, regions, plane)
             draw_trajectory(axes, one.trajectory, plane)
             draw_states(axes, one.stars, plane, marker="*", markersize=11, markerfacecolor="white")

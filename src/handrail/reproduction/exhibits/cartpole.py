@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 from matplotlib.figure import Figure
 
-from handrail.figures import Slice, probability_over
+from handrail.figures import Slice, output_over
 from handrail.pictures import default_plane
-from handrail.policies import CategoricalPolicy
+from handrail.policies import Policy
 from handrail.policy_picture import policy_figure
 from handrail.reproduction.drawing.learning import (
     Line,
@@ -190,9 +190,9 @@ def _policy(results: Results) -> Content:
     )
 
 
-def _steepest(policy: CategoricalPolicy, plane: Slice) -> float:
+def _steepest(policy: Policy, plane: Slice) -> float:
     """The largest change of the probability between neighbours on a grid of the plane."""
-    probability = probability_over(policy, plane, LEFT)
+    probability = output_over(policy, plane, LEFT)
     return max(float(np.abs(np.diff(probability, axis=axis)).max()) for axis in (0, 1))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from handrail.arrays import Array
 from handrail.curves import mean_over_seeds
-from handrail.figures import probability_over
+from handrail.figures import output_over
 from handrail.reproduction.drawing.learning import (
     Line,
     comparison_figure,
@@ -204,7 +204,7 @@ def _policy(results: Results) -> Content:
 
 def _map(run: Run) -> Array:
     """Of pushing left, over the slice."""
-    return probability_over(run.agent().policy, cartpole_plane(run), LEFT)
+    return output_over(run.agent().policy, cartpole_plane(run), LEFT)
 
 
 CARTPOLE_REGIONS = (
