@@ -9,8 +9,8 @@ from typing import final
 from unittest.mock import patch
 
 from handrail.arrays import Array
+from handrail.categorical import CategoricalPolicy
 from handrail.enforcement import Enforcement
-from handrail.policies import CategoricalPolicy
 from handrail.whole_regions import WholeRegions
 
 

@@ -480,7 +480,9 @@ def test_environments_that_do_not_fit_are_refused() -> None:
         Reinforce("CartPole-v9")
     with pytest.raises(InvalidArgument, match=r"got int. Try Reinforce\('CartPole-v1'\)"):
         Reinforce(5)  # type: ignore[arg-type]
-    with pytest.raises(InvalidPolicy, match=r"acts in Box.*policy is a CategoricalPolicy. Use a Ga"):
+    with pytest.raises(
+        InvalidPolicy, match=r"acts in Box.*policy is a CategoricalPolicy. Use a Ga"
+    ):
         Reinforce("Pendulum-v1", small_policy(3, 2))
     with pytest.raises(InvalidPolicy, match="Observations must be a Box"):
         Reinforce("FrozenLake-v1")

@@ -570,7 +570,7 @@ def test_settings_from_the_command_line() -> None:
         ({"step_size": -1.0}, "few, settings.step_size: expected greater than 0, but got -1.0."),
         ({"sed": 1}, "few, settings.sed: unknown key 'sed' in settings. Known here: step_size, "),
         ({"network": 3}, "few, settings.network: expected a mapping of keys and values"),
-        ({"network": {"hiden": [3]}}, "Known here: hidden, activation, scale."),
+        ({"network": {"hiden": [3]}}, "Known here: hidden, activation, std, scale."),
         ({"network": {"scale": {"y": 1.0}}}, "settings.network.scale: unknown observation 'y'."),
     ]
     for overrides, message in wrong:
@@ -639,10 +639,18 @@ ENVIRONMENTS = [
     ("Acrobot-v1", "", "line 2, observations: this file names 4, but Acrobot-v1 observes 6"),
     ("{id: CartPole-v1, options: {colour: red}}", "", "line 1, environment: Gymnasium cannot make"),
     ("CartPole-v1", "left, right, up", "line 3, actions: this file names 3, but CartPole-v1 has 2"),
+    ("Handrail/Test0-v0", "", "line 3, actions: this file names discrete actions, but those of"),
+    ("Handrail/Test0-v0", "{a: [0, 2]}", "the ranges of this file are not those of Handrail/Test0"),
+    ("Handrail/Test0-v0", "{a: [0, 1], b: [0, 1]}", "names 2, but Handrail/Test0-v0 takes 1 conti"),
     (
-        "Handrail/Test0-v0",
+        "CartPole-v1",
+        "{a: [0, 1]}",
+        "gives ranges of continuous actions, but CartPole-v1 has 2 disc",
+    ),
+    (
+        "Handrail/Test4-v0",
         "",
-        "acts in Box(0.0, 1.0, (1,), float32), but constraints need Discrete",
+        "acts in MultiDiscrete([2 2]), but constraints need Discrete actions",
     ),
     ("Handrail/Test3-v0", "", "line 1, environment: Handrail/Test3-v0 observes Discrete(5), but"),
     ("Handrail/Test1-v0", "", "the actions of Handrail/Test1-v0 are numbered from 3, not from 0."),
@@ -670,6 +678,7 @@ def odd_environments() -> Iterator[None]:
         (square, gym.spaces.Discrete(2, start=3)),
         (square, two),
         (gym.spaces.Discrete(5), two),
+        (square, gym.spaces.MultiDiscrete([2, 2])),
     ]
     for number, (observations, actions) in enumerate(spaces):
         options = {"observations": observations, "actions": actions}
@@ -683,8 +692,9 @@ def odd_environments() -> Iterator[None]:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(("environment", "actions", "message"), ENVIRONMENTS)
 def test_environments_that_do_not_fit(environment: str, actions: str, message: str) -> None:
-    text = f"environment: {environment}\n{FOUR}actions: [{actions or 'left, right'}]\n{ONE}"
-    rules = parse(text, "env.yaml")
+    named = actions if actions.startswith("{") else f"[{actions or 'left, right'}]"
+    one = re.sub(r"\b(left|right)\b", "a", ONE) if actions.startswith("{") else ONE
+    rules = parse(f"environment: {environment}\n{FOUR}actions: {named}\n{one}", "env.yaml")
     with pytest.raises(InvalidRulebook, match=re.escape(message)) as caught:
         rules.make_environment()
     assert str(caught.value).startswith("env.yaml, line ")

@@ -109,8 +109,10 @@ def gather(parts: Iterable[Callable[[], T]]) -> list[T]:
 
 
 def _path(finding: Mapping[str, Any]) -> Path:
-    """The path in the file: pydantic's own, without the tags of alternatives."""
-    path = tuple(part for part in finding["loc"] if not str(part).startswith("<"))
+    """The path in the file: pydantic's own, without the tags of alternatives and of keys."""
+    path = tuple(
+        part for part in finding["loc"] if not str(part).startswith("<") and part != "[key]"
+    )
     if path[:2] == _SELECTION and path[2:3] and path[2] in _STRATEGIES:
         return _SELECTION + path[3:]
     return path

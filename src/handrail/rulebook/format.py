@@ -189,7 +189,10 @@ class EnvironmentEntry(BaseModel):
         return value
 
 
-def _check_range(ends: list[float]) -> list[float]:
+def _check_range(ends: Any) -> Any:
+    numbers = isinstance(ends, list) and all(type(end) in (int, float) for end in ends)
+    if not numbers or len(ends) != 2:
+        raise PydanticCustomError("range", "expected a range of two numbers such as [-2, 2]")
     if ends[0] >= ends[1]:
         raise PydanticCustomError(
             "range", f"a range goes up, but {ends[0]:g} is not below {ends[1]:g}."
@@ -198,7 +201,7 @@ def _check_range(ends: list[float]) -> list[float]:
 
 
 Range: TypeAlias = Annotated[
-    list[float], Field(min_length=2, max_length=2), AfterValidator(_check_range)
+    list[float], Field(min_length=2, max_length=2), BeforeValidator(_check_range)
 ]
 
 

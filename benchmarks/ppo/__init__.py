@@ -1,0 +1,1 @@
+"""Stable-Baselines3's learners with a handrail and without, everything else the same."""

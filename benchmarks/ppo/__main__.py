@@ -1,0 +1,95 @@
+"""Train every arm of every study, then write the page and the picture.
+
+What was trained is kept and not trained again: Ctrl-C whenever you like, and start it once more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any, final
+
+from rich.console import Console
+
+from benchmarks.ppo.picture import picture
+from benchmarks.ppo.report import page
+from benchmarks.ppo.studies import STUDIES, Study
+from benchmarks.ppo.training import Training
+from handrail.parallel import Audience, work
+
+_CACHE = Path("results/ppo")
+
+
+def main() -> None:
+    """Parse, train what is missing, write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.ppo", description=__doc__)
+    names = [study.name for study in STUDIES]
+    parser.add_argument("studies", nargs="*", help=f"of {', '.join(names)}; by default all")
+    parser.add_argument("--seeds", type=int, help="fewer than the study has (needs --out)")
+    parser.add_argument("--steps", type=int, help="fewer than the study has (needs --out)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--out", type=Path, help="where to write the page (docs/benchmarks)")
+    options = parser.parse_args()
+    unknown = sorted(set(options.studies) - set(names))
+    if unknown:
+        parser.error(f"unknown study {unknown[0]!r}: choose among {', '.join(names)}.")
+    if (options.seeds or options.steps) and options.out is None:
+        parser.error("fewer seeds or steps would overwrite the real numbers: say where with --out.")
+    chosen = [study for study in STUDIES if not options.studies or study.name in options.studies]
+    cache = _CACHE if options.out is None else options.out / "runs"
+    studies = [study.limited(options.seeds, options.steps) for study in chosen]
+    trainings = {study: _trainings(study, cache) for study in studies}
+    if not _train_missing([one for several in trainings.values() for one in several], options.jobs):
+        return
+    out = options.out or Path("docs/benchmarks")
+    out.mkdir(parents=True, exist_ok=True)
+    read = {
+        study: {(one.arm, one.seed): one.read() for one in several}
+        for study, several in trainings.items()
+    }
+    (out / "ppo.md").write_text(page(read), encoding="utf-8")
+    picture(read).savefig(out / "ppo.png", dpi=130)
+    Console().print(f"wrote {out / 'ppo.md'} and {out / 'ppo.png'}")
+
+
+def _trainings(study: Study, folder: Path) -> list[Training]:
+    """Seed by seed, so that a part of them is a comparison already."""
+    return [Training(study, arm, seed, folder) for seed in range(study.seeds) for arm in study.arms]
+
+
+def _train_missing(trainings: list[Training], jobs: int) -> bool:
+    missing = [one for one in trainings if not one.path.exists()]
+    if missing:
+        missing[0].folder.mkdir(parents=True, exist_ok=True)
+    outcome = work(missing, jobs, _Board(missing))
+    for failure in outcome.failures:
+        Console(stderr=True).print(f"[red]{failure}[/]")
+    return not outcome.failures and not outcome.stopped
+
+
+@final
+class _Board(Audience):
+    """A line whenever a run ends."""
+
+    def __init__(self, trainings: list[Training]) -> None:
+        self._trainings = trainings
+        self._ended = 0
+        self._console = Console()
+
+    def hear(self, number: int, message: Any) -> None:
+        """The fraction of its steps that a run has done; a line per run is enough."""
+
+    def ended(self, number: int) -> None:
+        """One more."""
+        self._ended += 1
+        name = self._trainings[number].name
+        self._console.print(f"{name} ({self._ended} of {len(self._trainings)})", highlight=False)
+
+    def notice(self, text: str) -> None:
+        """About all of them."""
+        self._console.print(text)
+
+
+if __name__ == "__main__":
+    main()
