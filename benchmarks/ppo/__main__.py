@@ -55,7 +55,8 @@ def main() -> None:
 
 def _trainings(study: Study, folder: Path) -> list[Training]:
     """Seed by seed, so that a part of them is a comparison already."""
-    return [Training(study, arm, seed, folder) for seed in range(study.seeds) for arm in study.arms]
+    pairs = [(seed, arm) for arm, seeds in study.arms.items() for seed in range(seeds)]
+    return [Training(study, arm, seed, folder) for seed, arm in sorted(pairs)]
 
 
 def _train_missing(trainings: list[Training], jobs: int) -> bool:

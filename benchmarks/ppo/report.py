@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,7 @@ def _opening() -> str:
     return f"""# Stable-Baselines3 with a handrail and without
 
 This page is generated: `python -m benchmarks.ppo` trained everything on it, with {named}. The two \
-sides differ in one thing, `callback=Handrail(file)`; network (64x64 tanh, the library's own), \
+sides differ in one thing, `callback=Handrail(file)`; network (64x64, the library's own), \
 settings and seeds are the same, and learning rates fall linearly to 0 on both sides. Scores are \
 those of the acting policy while it learns, averages over 100 episodes, mean ± standard deviation \
 over seeds. [How to use it](../ppo.md).
@@ -60,7 +61,7 @@ def _section(study: Study, runs: Mapping[tuple[Arm, int], Trained]) -> str:
         "linearisations a rollout",
         "part of the time",
     ]
-    settings = ", ".join(f"{key} {value}" for key, value in study.settings.items())
+    settings = ", ".join(f"{key} {_in_words(value)}" for key, value in study.settings.items())
     return f"""## {study.title}
 
 {study.steps:,} steps, {study.n_envs} environments, constraints of \
@@ -70,6 +71,12 @@ def _section(study: Study, runs: Mapping[tuple[Arm, int], Trained]) -> str:
 {table(header, rows)}
 
 {table(columns, holding)}"""
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_in_words(one)}" for key, one in value.items())
+    return value.__name__ if isinstance(value, type) else str(value)
 
 
 def _scores_row(study: Study, arm: Arm, runs: list[Trained]) -> list[str]:

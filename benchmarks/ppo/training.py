@@ -9,13 +9,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, final
 
-from handrail.sb3 import Handrail
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
 from benchmarks.ppo.studies import PRESSURE, Arm, Study
 from handrail.parallel import Task
+from handrail.sb3 import Handrail
 from handrail.storage import to_json, write_atomically
 from handrail.threads import one_thread
 

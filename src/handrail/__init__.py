@@ -5,11 +5,14 @@ from handrail.categorical import CategoricalPolicy
 from handrail.certification import Certificate, certify
 from handrail.conflicts import Conflict
 from handrail.constraints import AtLeast, AtMost, Between, Constraint, Equal
+from handrail.controllers import ControllerSample, constraints_from, sample_controller
 from handrail.diagnosis import Diagnosis, diagnose
+from handrail.edits import Edit, edit
 from handrail.enforcement import Enforcement
 from handrail.errors import (
     Diverged,
     EnvironmentFailure,
+    ExcessiveSideEffect,
     HandrailError,
     InfeasibleConstraints,
     InvalidArgument,
@@ -24,8 +27,11 @@ from handrail.errors import (
     StorageFailure,
     UnsatisfiedConstraints,
 )
+from handrail.evaluating import evaluate
 from handrail.evaluation import Evaluation
+from handrail.export import Exported, export_numpy, export_onnx
 from handrail.gaussian import GaussianPolicy
+from handrail.mean_controllers import mean_constraints_from
 from handrail.obedience import enforce
 from handrail.policies import Policy
 from handrail.proofs import Budget
@@ -39,6 +45,7 @@ from handrail.rulebook import Rulebook
 from handrail.rulebook import load as load_rulebook
 from handrail.runs import Run, make_agent
 from handrail.selections import Everywhere, MaximumDeviation, MaximumReturn
+from handrail.side_effects import SideEffects
 from handrail.tangent import predict_change, tangent_kernel
 from handrail.version import VERSION
 from handrail.violations import Violations, measure
@@ -57,14 +64,18 @@ __all__ = [
     "Certificate",
     "Conflict",
     "Constraint",
+    "ControllerSample",
     "Curve",
     "Diagnosis",
     "Diverged",
+    "Edit",
     "Enforcement",
     "EnvironmentFailure",
     "Equal",
     "Evaluation",
     "Everywhere",
+    "ExcessiveSideEffect",
+    "Exported",
     "GaussianPolicy",
     "HandrailError",
     "InfeasibleConstraints",
@@ -90,6 +101,7 @@ __all__ = [
     "SafeReturns",
     "Seconds",
     "ShapeMismatch",
+    "SideEffects",
     "SolverFailure",
     "StorageFailure",
     "Symmetric",
@@ -98,13 +110,20 @@ __all__ = [
     "UnsatisfiedConstraints",
     "Violations",
     "certify",
+    "constraints_from",
     "diagnose",
+    "edit",
     "enforce",
+    "evaluate",
+    "export_numpy",
+    "export_onnx",
     "load_rulebook",
     "make_agent",
+    "mean_constraints_from",
     "measure",
     "predict_change",
     "safe_returns",
+    "sample_controller",
     "tangent_kernel",
     "update",
 ]

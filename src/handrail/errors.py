@@ -65,3 +65,7 @@ class StorageFailure(HandrailError):
 
 class InvalidCertificate(HandrailError):
     """A certificate that was altered, is about something else, or cannot be confirmed."""
+
+
+class ExcessiveSideEffect(HandrailError):
+    """An edit that would change the policy elsewhere by more than allowed: nothing was changed."""

@@ -60,7 +60,7 @@ class Learner:
         constraints: Expansion | None,
         settings: LearnerSettings,
     ) -> None:
-        _check_fit(policy, player.spaces)
+        check_fit(policy, player.spaces)
         self.player = player
         self.policy = policy
         self.constraints = constraints
@@ -178,7 +178,7 @@ class Learner:
         self.chance.bit_generator.state = state["chance"]
 
 
-def _check_fit(policy: Policy, spaces: Spaces) -> None:
+def check_fit(policy: Policy, spaces: Spaces) -> None:
     """A policy for another environment is refused before it plays."""
     observations, actions = spaces
     continuous = isinstance(actions, gym.spaces.Box)

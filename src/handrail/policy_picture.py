@@ -76,7 +76,7 @@ def policy_figure(rulebook: Rulebook, agent: Reinforce, plane: Slice) -> Figure:
     figure = new_figure(1.2 + 3.9 * columns, 0.9 + 3.7 * rows)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for action, axes in zip(actions, panels, strict=False):
-        limits, what, half = _scale(rulebook, action)
+        limits, what, half = scale_of(rulebook, action)
         mesh = draw_policy(axes, agent.policy, plane, action, limits)
         values = mesh.get_array()
         if values is not None and values.min() < 0.5 * sum(limits) < values.max():
@@ -102,11 +102,11 @@ def _draw_scene(axes: Axes, scene: Scene, plane: Slice) -> None:
     draw_regions(axes, scene.regions, plane)
     if len(scene.trajectory):
         draw_trajectory(axes, scene.trajectory, plane)
-    _draw_marks(axes, scene.points, plane, "constrained state", "o", 6.0)
-    _draw_marks(axes, scene.stars, plane, "state constrained at present", "*", 11.0)
+    draw_marks(axes, scene.points, plane, "constrained state", "o", 6.0)
+    draw_marks(axes, scene.stars, plane, "state constrained at present", "*", 11.0)
 
 
-def _draw_marks(
+def draw_marks(
     axes: Axes, states: Array, plane: Slice, what: str, marker: str, size: float
 ) -> None:
     """States in the plane white, those of other planes smaller and grey; none without a mark."""
@@ -133,7 +133,7 @@ def _caption(rulebook: Rulebook, scene: Scene, plane: Slice) -> str:
     return "; ".join(parts)
 
 
-def _scale(rulebook: Rulebook, action: int) -> tuple[Limits, str, str]:
+def scale_of(rulebook: Rulebook, action: int) -> tuple[Limits, str, str]:
     """The limits of the colours, what they show, and what the line half way is."""
     if rulebook.ranges is None:
         return PROBABILITIES, "probability of", "probability 50 %"

@@ -93,12 +93,7 @@ class LeastChange(Geometry):
         self._extend(np.setdiff1d(working, self._known))
         order = np.argsort(self._known)
         chosen = order[np.searchsorted(self._known, working, sorter=order)]
-        kernel = self._kernel[np.ix_(chosen, chosen)]
-        lengths = np.sqrt(np.diag(kernel))
-        if not lengths.all():
-            lengths = np.where(lengths > 0.0, lengths, 1.0)
-        # Unit diagonal first: rows of very different size would drown each other.
-        return _factor(kernel / np.outer(lengths, lengths)) * lengths[:, None]
+        return factor_of(self._kernel[np.ix_(chosen, chosen)])
 
     def _extend(self, new: Indices) -> None:
         """Add rows to the part of the kernel that is known."""
@@ -209,8 +204,16 @@ def _solve_on(
     return ProgramSolution(coefficients, multipliers, change, answer.method)
 
 
-def _factor(kernel: Array) -> Array:
+def factor_of(kernel: Array) -> Array:
     """F with F Fᵀ = kernel, also where rounding has made the kernel singular."""
+    lengths = np.sqrt(np.maximum(np.diag(kernel), 0.0))
+    if not lengths.all():
+        lengths = np.where(lengths > 0.0, lengths, 1.0)
+    # Unit diagonal first: rows of very different size would drown each other.
+    return _factor(kernel / np.outer(lengths, lengths)) * lengths[:, None]
+
+
+def _factor(kernel: Array) -> Array:
     try:
         factor = np.asarray(np.linalg.cholesky(kernel), dtype=np.float64)
     except np.linalg.LinAlgError:

@@ -12,6 +12,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from handrail.cli.editing import edit_policy
+from handrail.cli.exporting import export
 from handrail.cli.films import film, refuse_unrenderable, watch
 from handrail.cli.groups import free_folder, open_runs, refuse_mixing, seed_folder
 from handrail.cli.options import (
@@ -255,6 +257,8 @@ def show(
 
 app.command()(prove)
 app.command()(verify)
+app.command("edit")(edit_policy)
+app.command()(export)
 app.command()(reproduce)
 
 

@@ -1,0 +1,179 @@
+"""How far a policy has moved on reference states, and the step that takes back most of it.
+
+The distance of the weights θ from those they started from, θ₀, is
+
+    f(θ) = Σ_j (y_j(θ) - y_j(θ₀))² + ρ ‖θ - θ₀‖²,
+
+with y the policy's outputs at the reference states: the weights themselves count just enough to
+decide where the reference states do not. To first order around the present weights, with J the
+gradients of y, d = y(θ) - y(θ₀) and D = θ - θ₀, a step Δ that keeps the constraints solves
+
+    min ‖d + JΔ‖² + ρ ‖D + Δ‖² + μ ‖Δ‖²   subject to   lower ≤ A Δ ≤ upper.
+
+Complete the square with M = JᵀJ + σI and σ = ρ + μ: Δ = z - m with m = M⁻¹(Jᵀd + ρD), and z is the
+shortest vector in the norm of M that meets the bounds moved by A m. Woodbury's identity turns every
+M⁻¹ into kernels of as many rows as there are outputs and constraints, however many the weights.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import cho_factor, cho_solve
+from torch import Tensor
+
+from handrail.arrays import Array
+from handrail.gradients import Gradient, snapshot
+from handrail.linearise import Linearisation
+from handrail.minimum_norm import solve_minimum_norm
+from handrail.policies import Policy
+from handrail.program import factor_of
+from handrail.quantities import Quantity
+from handrail.rows import Rows, concatenate
+from handrail.targets import Targets
+
+# ρ, as a part of the squared length of an output's gradient, per output.
+_WEIGHTS_MATTER = 1e-6
+# Outputs that enter the kernel: the cost of a step grows with their square.
+_OUTPUTS = 600
+# Constraint rows that enter: those nearest to their bounds. The others are held by what follows.
+_ROWS = 400
+
+
+@final
+class Closeness:
+    """How far a policy is from what it was when this was made.
+
+    Args:
+        policy: may change from now on.
+        states: (n, *observation_shape), where it should not; a random part of them is used.
+    """
+
+    def __init__(self, policy: Policy, states: ArrayLike) -> None:
+        self._policy = policy
+        self._start = snapshot(policy)
+        self._rows = _outputs(policy, np.asarray(states))
+        self._outputs = self._present()
+        outputs = policy.outputs(self._rows.states)
+        lengths = Linearisation(policy, self._rows, outputs).kernel_diagonal()
+        # Saturated everywhere, nothing has a gradient: any positive number will do.
+        self._unit = float(lengths.mean()) or 1.0
+        self._ridge = _WEIGHTS_MATTER * len(self._rows) * self._unit
+
+    def distance(self) -> float:
+        """Of the present weights: f."""
+        moved = self._present() - self._outputs
+        return float(moved @ moved) + self._ridge * self._displacement().norm() ** 2
+
+    def neighbourhood(self, rows: Rows, tolerance: float) -> Neighbourhood:
+        """The first-order model around the present weights, which satisfy the rows."""
+        return Neighbourhood(
+            self._policy,
+            _nearest(rows, self._policy),
+            self._rows,
+            self._present() - self._outputs,
+            self._displacement(),
+            self._ridge,
+            self._unit,
+            tolerance,
+        )
+
+    def _present(self) -> Array:
+        return self._rows.values(self._policy.outputs(self._rows.states))
+
+    def _displacement(self) -> Gradient:
+        pairs = zip(self._policy.parameters, self._start, strict=True)
+        return Gradient(tuple(_difference(now, then) for now, then in pairs))
+
+
+@final
+class Neighbourhood:
+    """The program of one step: constraint rows in front, outputs at the reference states behind."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        rows: Rows,
+        outputs: Rows,
+        moved: Array,
+        displacement: Gradient,
+        ridge: float,
+        unit: float,
+        tolerance: float,
+    ) -> None:
+        both = concatenate([rows, outputs])
+        values = policy.outputs(both.states)
+        self._n = len(rows)
+        self._model = Linearisation(policy, both, values)
+        self._kernel = self._model.kernel(np.arange(len(both)))
+        self._along = self._model.effect(displacement)  # (A; J) D
+        self._moved, self._displacement = moved, displacement
+        self._ridge, self._unit = ridge, unit
+        targets = Targets(rows, tolerance)
+        here = values[: len(rows.states)]
+        self._asked = (
+            targets.change_in_log_odds(targets.position(here), trust=1.0),
+            targets.change_in_probability(rows.values(here), trust=1.0),
+        )
+
+    def step(self, damping: float) -> Gradient | None:
+        """Δ for μ = damping · |∇y|²; None if the rows contradict each other to first order."""
+        n = self._n
+        sigma = self._ridge + damping * self._unit
+        share = self._ridge / sigma
+        cross, square = self._kernel[:n, n:], self._kernel[n:, n:]
+        solved = cho_factor(square + sigma * np.eye(len(square)))
+        # m = share · D - Jᵀ back
+        back = cho_solve(solved, share * self._along[n:] - self._moved)
+        shift = share * self._along[:n] - cross @ back
+        metric = (self._kernel[:n, :n] - cross @ cho_solve(solved, cross.T)) / sigma  # A M⁻¹ Aᵀ
+        multipliers = self._multipliers(factor_of(metric), shift)
+        if multipliers is None:
+            return None
+        on_outputs = back - cho_solve(solved, cross.T @ multipliers) / sigma
+        forward = self._model.direction(np.concatenate([multipliers / sigma, on_outputs]))
+        pairs = zip(forward.parts, self._displacement.parts, strict=True)
+        return Gradient(tuple(part - share * other for part, other in pairs))
+
+    def _multipliers(self, matrix: Array, shift: Array) -> Array | None:
+        """Of the shortest z within the moved bounds: in log-odds if possible, as `enforce` asks."""
+        for lower, upper in self._asked:
+            answer = solve_minimum_norm(matrix, lower + shift, upper + shift)
+            if not answer.contradictory:
+                return answer.multipliers
+        return None
+
+
+def _outputs(policy: Policy, states: Array) -> Rows:
+    """The output of every action (of two probabilities, one says it all) at some of the states."""
+    n_actions = policy.outputs(states[:1]).shape[1]
+    one_will_do = n_actions == 2 and policy.quantity is Quantity.PROBABILITY
+    weights = np.eye(n_actions)[: 1 if one_will_do else n_actions]
+    count = _OUTPUTS // len(weights)
+    if len(states) > count:
+        states = states[np.random.default_rng(0).choice(len(states), count, replace=False)]
+    n = len(states) * len(weights)
+    return Rows(
+        states=np.repeat(states, len(weights), axis=0),
+        weights=np.tile(weights, (len(states), 1)),
+        row_of_sample=np.arange(n),
+        lower=np.full(n, -np.inf),
+        upper=np.full(n, np.inf),
+        priority=np.ones(n),
+        labels=("reference",) * n,
+        quantity=policy.quantity,
+    )
+
+
+def _nearest(rows: Rows, policy: Policy) -> Rows:
+    """The rows nearest to their bounds, if there are too many."""
+    if len(rows) <= _ROWS:
+        return rows
+    violations = rows.violations(rows.values(policy.outputs(rows.states)))
+    return rows.take(np.sort(np.argsort(-violations, kind="stable")[:_ROWS]))
+
+
+def _difference(now: Tensor, then: Tensor) -> Tensor:
+    return now.detach().double() - then.double()

@@ -1,0 +1,282 @@
+"""Change a trained policy as little as possible so that constraints hold, and say what else did.
+
+`enforce` takes the shortest way of the weights. That need not be the least change of the policy: a
+small change of the weights can move the policy everywhere. So what it did is taken back again
+wherever no constraint asked for it, step by step, and after every step the policy is made to obey
+again (the Levenberg-Marquardt method on closeness.py's distance).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import nn
+
+from handrail.categorical import CategoricalPolicy
+from handrail.closeness import Closeness
+from handrail.constraints import Constraint
+from handrail.enforcement import Enforcement, distance
+from handrail.errors import ExcessiveSideEffect, InvalidArgument, InvalidPolicy
+from handrail.expansion import Expansion, expand
+from handrail.gradients import Gradient, restore, snapshot, take_step
+from handrail.obedience import make_rules
+from handrail.policies import Policy
+from handrail.references import References, given_references, references_around
+from handrail.rows import Rows
+from handrail.rules import Rules
+from handrail.selections import Everywhere, Selection
+from handrail.side_effects import SideEffects, compare
+from handrail.violations import Violations, measure, state_in_words
+
+_MAX_STEPS = 60
+_MAX_FAILURES = 6
+# μ of the first step, in units of an output's squared gradient, and what failure makes of it;
+# success does the opposite.
+_DAMPING, _DAMPED_BY = 1.0, 4.0
+# Two steps in a row that gain less than this part of the distance are the last.
+_WORTH_IT = 0.01
+
+
+@final
+@dataclass(frozen=True)
+class Edit:
+    """What was asked of a policy, what was done, and what else changed.
+
+    Attributes:
+        enforcement: how it was made to obey.
+        before: its violations before, worst first.
+        after: the same after; of an edit that was refused, as it would have been.
+        side_effects: where else it changed; of an edit that was refused, would have changed.
+        relative_change: ‖Δθ‖ / ‖θ‖ of the weights.
+        max_change: the largest side effect that was allowed.
+        tolerance: the violation that counts as none.
+        reason: why it was refused, and the policy left as it was; empty if it was not.
+    """
+
+    enforcement: Enforcement
+    before: Violations
+    after: Violations
+    side_effects: SideEffects
+    relative_change: float
+    max_change: float | None
+    tolerance: float
+    reason: str
+
+    @property
+    def refused(self) -> bool:
+        """Whether the policy was left as it was."""
+        return bool(self.reason)
+
+    def raise_if_refused(self) -> Edit:
+        """Itself, or `UnsatisfiedConstraints` or `ExcessiveSideEffect` with the reason."""
+        self.enforcement.raise_if_unsatisfied()
+        if self.refused:
+            raise ExcessiveSideEffect(self.reason)
+        return self
+
+    def __str__(self) -> str:
+        if self.refused:
+            return f"Refused, and the policy left as it was: {self.reason}"
+        broken, left = (
+            int((found.violations > self.tolerance).sum()) for found in (self.before, self.after)
+        )
+        return (
+            f"{broken} of {len(self.before)} constraint rows were violated, {left} are. "
+            f"{self.side_effects}"
+        )
+
+
+def edit(
+    policy: Policy | nn.Module,
+    constraints: Sequence[Constraint],
+    states: ArrayLike | References | None = None,
+    max_change: float | None = None,
+    tolerance: float = 1e-6,
+    selection: Selection | None = None,
+    prove: bool = False,
+) -> Edit:
+    """Change a policy as little as possible so that every constraint holds; it acts nowhere.
+
+    Args:
+        policy: changed in place; left exactly as it was if the edit is refused. A torch module is
+            taken to map observations to logits.
+        constraints: all of them must hold.
+        states: (n, *observation_shape), where the policy should stay as it is: best those that it
+            visits. By default random ones around the constrained states.
+        max_change: refuse if a probability (or mean action) changes by more at any of them.
+        tolerance: the largest violation allowed at points. States of regions have none.
+        selection: how regions are held; by default `Everywhere()`.
+        prove: end with a certificate for every region, as `Everywhere(prove=True)` does.
+    """
+    policy = _as_policy(policy)
+    _check(max_change, tolerance, selection, prove)
+    expansion = expand(constraints, policy)
+    chosen = Everywhere(prove=prove) if selection is None else selection
+    references = _references(states, constraints)
+    held = make_rules(expansion, chosen, policy)
+    start, before = snapshot(policy), measure(policy, constraints)
+    outputs = policy.outputs(references.states)
+    try:
+        enforcement = _Editor(policy, expansion, chosen, references, tolerance).hold(held)
+        effects = compare(references, outputs, policy.outputs(references.states), policy.quantity)
+        after = measure(policy, constraints)
+        reason = enforcement.reason or _excess(effects, max_change)
+    except BaseException:
+        restore(policy, start)
+        raise
+    if reason:
+        restore(policy, start)
+    length = Gradient(tuple(start)).norm()
+    return Edit(
+        enforcement=replace(enforcement, policy_change=effects.largest_change),
+        before=before,
+        after=after,
+        side_effects=effects,
+        relative_change=enforcement.parameter_change / length if length else 0.0,
+        max_change=max_change,
+        tolerance=tolerance,
+        reason=reason,
+    )
+
+
+@final
+class _Editor:
+    """One edit: obey, then come as close as possible to what the policy was, then prove."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        expansion: Expansion,
+        selection: Selection,
+        references: References,
+        tolerance: float,
+    ) -> None:
+        self._policy = policy
+        self._expansion = expansion
+        self._tolerance = tolerance
+        self._margin = selection.margin if isinstance(selection, Everywhere) else 0.0
+        # Proofs take longer than searches, and only the last policy needs one.
+        searched = _without_proof(selection)
+        self._rules = make_rules(expansion, searched, policy)
+        self._closeness = Closeness(policy, references.states)
+        self._start = snapshot(policy)
+
+    def hold(self, last: Rules) -> Enforcement:
+        """How the policy was made to obey, all in all; unsatisfied, it is as it was."""
+        parts = [self._rules.hold(self._policy, self._tolerance)]
+        if parts[0].satisfied:
+            parts += self._come_closer()
+            parts.append(last.hold(self._policy, self._tolerance))
+        if not parts[-1].satisfied:
+            restore(self._policy, self._start)
+        return replace(
+            parts[-1],
+            history=tuple(iteration for part in parts for iteration in part.history),
+            rounds=sum(part.rounds for part in parts),
+            parameter_change=distance(self._policy, self._start),
+        )
+
+    def _come_closer(self) -> list[Enforcement]:
+        """Steps that each take back a part of what was changed, all constraints held."""
+        taken: list[Enforcement] = []
+        damping, failures, idle = _DAMPING, 0, 0
+        far = self._closeness.distance()
+        around = self._closeness.neighbourhood(self._rows(), self._tolerance)
+        for _ in range(_MAX_STEPS):
+            if far == 0.0 or failures == _MAX_FAILURES or idle == 2:
+                break
+            step = around.step(damping)
+            attempt = None if step is None else self._attempt(step, far)
+            if attempt is None:
+                damping, failures = damping * _DAMPED_BY, failures + 1
+                continue
+            taken.append(attempt)
+            damping, failures = damping / _DAMPED_BY, 0
+            closer = self._closeness.distance()
+            idle = idle + 1 if closer > (1.0 - _WORTH_IT) * far else 0
+            far = closer
+            around = self._closeness.neighbourhood(self._rows(), self._tolerance)
+        return taken
+
+    def _attempt(self, step: Gradient, far: float) -> Enforcement | None:
+        """Take a step and obey again; if that is not closer, go back."""
+        here = snapshot(self._policy)
+        take_step(self._policy, step, 1.0)
+        try:
+            held = self._obey_closer(far)
+        except InvalidPolicy:  # so long a step that the network overflows
+            held = None
+        if held is None:
+            restore(self._policy, here)
+        return held
+
+    def _obey_closer(self, far: float) -> Enforcement | None:
+        """Obey again; None if that leads nowhere, or not closer than this far."""
+        if self._closeness.distance() >= far:
+            return None
+        held = self._rules.hold(self._policy, self._tolerance)
+        closer = held.satisfied and self._closeness.distance() < far
+        return held if closer else None
+
+    def _rows(self) -> Rows:
+        """The constraints at points, and the states of regions that are held at present."""
+        pairs = zip(self._expansion.regional, self._rules.stars, strict=False)
+        blocks = [one.rows_at(states) for one, states in pairs if len(states)]
+        if self._margin:
+            blocks = [block.tightened(self._margin) for block in blocks]
+        return self._expansion.rows_with(blocks)
+
+
+def _as_policy(policy: Policy | nn.Module) -> Policy:
+    if isinstance(policy, Policy):
+        return policy
+    if isinstance(policy, nn.Module):
+        return CategoricalPolicy(policy)
+    raise InvalidPolicy(
+        f"Expected a policy or a torch module that maps observations to logits, but got "
+        f"{type(policy).__name__}. Of a learner give its policy: agent.policy; of a model of "
+        "Stable-Baselines3, handrail.sb3.policy_of(model)."
+    )
+
+
+def _check(
+    max_change: float | None, tolerance: float, selection: Selection | None, prove: bool
+) -> None:
+    if not (np.isfinite(tolerance) and tolerance > 0.0):
+        raise InvalidArgument(f"The tolerance must be positive and finite, not {tolerance!r}.")
+    if max_change is not None and not (np.isfinite(max_change) and max_change >= 0.0):
+        raise InvalidArgument(f"max_change must be a number from 0 on, not {max_change!r}.")
+    if prove and selection is not None:
+        raise InvalidArgument(
+            "Say how regions are held once: prove=True, or selection=Everywhere(prove=True)."
+        )
+
+
+def _references(
+    states: ArrayLike | References | None, constraints: Sequence[Constraint]
+) -> References:
+    if states is None:
+        return references_around(constraints)
+    return states if isinstance(states, References) else given_references(states, constraints)
+
+
+def _without_proof(selection: Selection) -> Selection:
+    if isinstance(selection, Everywhere):
+        return selection.model_copy(update={"prove": False})
+    return selection
+
+
+def _excess(effects: SideEffects, max_change: float | None) -> str:
+    """Why the side effects are too large, in words; empty if they are not."""
+    if max_change is None or effects.largest_change <= max_change:
+        return ""
+    return (
+        f"Holding the constraints changes the probability of action {effects.action} by "
+        f"{effects.largest_change:.3g} at {state_in_words(effects.at)}, a reference state of which "
+        f"no constraint speaks; at most {max_change:g} is allowed (max_change). Allow more, relax "
+        "the constraints, or leave that state out if it does not matter."
+    )

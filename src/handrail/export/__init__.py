@@ -1,0 +1,7 @@
+"""A policy in a file that runs without Handrail, with the report of its constraints inside."""
+
+from handrail.export.exported import Exported
+from handrail.export.numpy_file import LOADER, export_numpy
+from handrail.export.onnx_file import export_onnx
+
+__all__ = ["LOADER", "Exported", "export_numpy", "export_onnx"]

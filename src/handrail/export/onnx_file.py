@@ -1,0 +1,182 @@
+"""A policy as an ONNX file: any network that torch can trace, checked with onnxruntime."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from handrail.arrays import Array
+from handrail.constraints import Constraint
+from handrail.errors import InvalidArgument, InvalidPolicy
+from handrail.export.exported import Exported, write_compared
+from handrail.export.subject import Subject
+from handrail.policies import Policy
+from handrail.quantities import Quantity
+from handrail.storage import to_json
+
+OPSET = 18
+INPUT = "observations"
+# What a file says, the decision last.
+OUTPUTS = {
+    Quantity.PROBABILITY: ("logits", "probabilities"),
+    Quantity.MEAN: ("mean",),
+}
+
+
+def export_onnx(
+    policy: Policy,
+    path: str | Path,
+    constraints: Sequence[Constraint] = (),
+    *,
+    observations: Sequence[str] = (),
+    actions: Sequence[str] = (),
+    constraint_file: str = "",
+    states: ArrayLike | None = None,
+    tolerance: float = 1e-6,
+) -> Exported:
+    """Write a policy as an ONNX file: `observations` in, `logits` and `probabilities` out.
+
+    Of continuous actions, the `mean` comes out. The file computes in the policy's precision; in
+    float32 where onnxruntime has no float64 (GELU, convolutions). Before it is written, onnxruntime
+    must reproduce the policy's outputs to 1e-6. A file of that name is replaced.
+
+    Args:
+        policy: to export; stays as it is.
+        path: of the file.
+        constraints: whose report travels along as metadata.
+        observations: their names, if they have some.
+        actions: their names, if they have some.
+        constraint_file: the text of one, to travel along.
+        states: (n, *observation_shape) to compare at, besides those of the constraints and random
+            ones; needed if neither constraints nor the first layer tell what is observed.
+        tolerance: the violation that counts as none in the report.
+    """
+    _refuse_missing_packages()
+    subject = Subject.of(
+        policy, constraints, observations, actions, constraint_file, states, tolerance
+    )
+    model, precision, run = _running(subject)
+
+    def content(metadata: dict[str, Any]) -> bytes:
+        for key, value in metadata.items():
+            text = value if isinstance(value, str) else to_json(value)
+            model.metadata_props.add(key=key, value=text)
+        packed: bytes = model.SerializeToString()
+        return packed
+
+    return write_compared(subject, Path(path), precision, run, content)
+
+
+@final
+class _WithProbabilities(nn.Module):
+    """The network, and the softmax over its logits."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.network = module
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        logits = self.network(observations)
+        return logits, torch.softmax(logits, dim=-1)
+
+
+def _running(subject: Subject) -> tuple[Any, str, Callable[[Array], Array]]:
+    """The model, its precision, and its outputs by onnxruntime."""
+    from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as Missing
+
+    module = copy.deepcopy(subject.policy.module).cpu().eval()
+    try:
+        return _in_precision(module, subject, subject.policy.dtype)
+    except Missing as error:
+        if subject.policy.dtype == torch.float32:
+            raise InvalidPolicy(f"onnxruntime cannot run this network: {error}") from error
+        return _in_precision(module.float(), subject, torch.float32)
+
+
+def _in_precision(
+    module: nn.Module, subject: Subject, dtype: torch.dtype
+) -> tuple[Any, str, Callable[[Array], Array]]:
+    from onnxruntime import InferenceSession, SessionOptions
+
+    precision = str(dtype).removeprefix("torch.")
+    names = OUTPUTS[subject.policy.quantity]
+    traced = _WithProbabilities(module) if "probabilities" in names else module
+    model = _traced(traced, torch.as_tensor(subject.states[:2], dtype=dtype), names)
+    options = SessionOptions()
+    options.intra_op_num_threads = 1
+    session = InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+    def run(states: Array) -> Array:
+        (outputs,) = session.run([names[-1]], {INPUT: states.astype(precision)})
+        return np.asarray(outputs, dtype=np.float64)
+
+    return model, precision, run
+
+
+def _traced(module: nn.Module, example: Tensor, outputs: Sequence[str]) -> Any:
+    """The ONNX model of a network, for any number of states at once."""
+    any_number = ({0: torch.export.Dim("states")},)
+    try:
+        with _quietly():
+            traced = torch.export.export(module.eval(), (example,), dynamic_shapes=any_number)
+            program = torch.onnx.export(
+                traced,
+                dynamo=True,
+                verbose=False,
+                opset_version=OPSET,
+                input_names=[INPUT],
+                output_names=list(outputs),
+                dynamic_shapes=any_number,
+            )
+    except Exception as error:  # whatever torch finds in the user's network
+        raise InvalidPolicy(
+            f"torch cannot export {_name(module)} as ONNX. Its own words: "
+            f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        ) from error
+    assert program is not None  # it is, of the older exporter only
+    model = program.model_proto
+    for node in model.graph.node:  # where in whose files each operation came from
+        del node.metadata_props[:]
+    return model
+
+
+def _name(module: nn.Module) -> str:
+    return type(module.network if isinstance(module, _WithProbabilities) else module).__name__
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without torch's remarks about itself and about packages that it does without."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _refuse_missing_packages() -> None:
+    try:
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise InvalidArgument(
+            f'Exporting to ONNX needs {error.name}: pip install "handrail[onnx]". A NumPy file '
+            "needs nothing more."
+        ) from error

@@ -1,0 +1,17 @@
+"""Handrail for Stable-Baselines3: `PPO("MlpPolicy", env).learn(…, callback=Handrail(…))`."""
+
+try:
+    import stable_baselines3 as _needed
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        'handrail.sb3 needs Stable-Baselines3: pip install "handrail[sb3]"', name=error.name
+    ) from error
+
+from handrail.sb3.callback import Handrail
+from handrail.sb3.files import load
+from handrail.sb3.keeping import Holding
+from handrail.sb3.models import policy_of
+
+del _needed
+
+__all__ = ["Handrail", "Holding", "load", "policy_of"]

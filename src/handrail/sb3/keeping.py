@@ -1,0 +1,96 @@
+"""Constraints kept on one model: what is held, how, and what each holding did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import final
+
+from stable_baselines3.common.base_class import BaseAlgorithm
+
+from handrail.enforcement import Enforcement
+from handrail.errors import UnsatisfiedConstraints
+from handrail.expansion import expand
+from handrail.obedience import make_rules
+from handrail.sb3.models import policy_of
+from handrail.selections import Selection
+from handrail.stated import Stated
+from handrail.threads import one_thread
+
+
+@final
+@dataclass(frozen=True)
+class Holding:
+    """The constraints were made to hold once.
+
+    Attributes:
+        timesteps: of the environment, until then.
+        violation_before: the worst, as the learner left the policy; regions on a sample.
+        violation_after: the worst of the policy that acts from here; positive means broken.
+        iterations: linearisations it took; 0 if the policy obeyed already.
+        active: constraint rows that held the last step.
+        seconds: it took.
+        parameter_change: ‖Δθ‖ of the actor.
+    """
+
+    timesteps: int
+    violation_before: float
+    violation_after: float
+    iterations: int
+    active: int
+    seconds: float
+    parameter_change: float
+
+
+@final
+class Keeper:
+    """Keeps constraints on a model.
+
+    Args:
+        model: its actor is changed in place.
+        stated: what must hold.
+        selection: how regions are held.
+        tolerance: the largest violation allowed.
+
+    Attributes:
+        policy: of the model, on its very parameters.
+        rules: remember from one holding to the next which states of regions matter.
+    """
+
+    def __init__(
+        self, model: BaseAlgorithm, stated: Stated, selection: Selection, tolerance: float
+    ) -> None:
+        self._model = model
+        self._network = model.policy
+        self._tolerance = tolerance
+        self.policy = policy_of(model)
+        stated.check_spaces(model.observation_space, model.action_space)
+        self.rules = make_rules(expand(stated.constraints, self.policy), selection, self.policy)
+
+    def keeps(self, model: BaseAlgorithm) -> bool:
+        """Whether this is the model, with the network it had."""
+        return model is self._model and model.policy is self._network
+
+    def hold(self) -> tuple[Holding, Enforcement]:
+        """Make the model obey now; on failure it is as it was."""
+        start = perf_counter()
+        self._network.set_training_mode(False)  # as it acts; `train` goes back by itself
+        with one_thread():
+            before = self.rules.measure(self.policy).worst_violation
+            result = self.rules.hold(self.policy, self._tolerance)
+        timesteps = self._model.num_timesteps
+        if not result.satisfied:
+            raise UnsatisfiedConstraints(
+                f"After {timesteps} timesteps the constraints could not be made to hold; the "
+                f"policy is as {type(self._model).__name__} left it. {result.reason}"
+            )
+        holding = Holding(
+            timesteps=timesteps,
+            violation_before=before,
+            violation_after=result.worst_violation,
+            iterations=result.iterations,
+            active=result.history[-1].active if result.history else 0,
+            seconds=perf_counter() - start,
+            parameter_change=result.parameter_change,
+        )
+        return holding, result

@@ -1,0 +1,165 @@
+"""The policy of a Stable-Baselines3 model, or why there is none that constraints can speak of."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.distributions import CategoricalDistribution, DiagGaussianDistribution
+from torch import Tensor, nn
+
+from handrail.categorical import CategoricalPolicy
+from handrail.errors import InvalidPolicy
+from handrail.gaussian import GaussianPolicy
+from handrail.policies import Policy
+from handrail.quantities import Quantity
+from handrail.sb3.actors import ActorCritic, actor_of, critic_parameters
+
+WHAT_WORKS = "PPO, A2C, TRPO and MaskablePPO"
+_PARTS = ("pi_features_extractor", "mlp_extractor", "action_net", "value_net", "action_dist")
+_MASKED = "sb3_contrib.common.maskable.distributions"
+_PROBES = 4  # observations at which the actor is compared with the policy it was taken from
+_AGREEMENT = 1e-3
+
+
+def policy_of(model: BaseAlgorithm) -> Policy:
+    """The policy that a model acts by, on the very parameters of the model.
+
+    `hr.enforce(policy_of(model), constraints)` therefore changes the model, its critic excepted,
+    and `model.save` saves it so. The model is put into evaluation mode, in which it acts; training
+    leaves that mode by itself.
+
+    Args:
+        model: PPO, A2C, or sb3-contrib's TRPO or MaskablePPO. Of MaskablePPO, these are the
+            probabilities before any mask; of continuous actions, the means before they are clipped.
+    """
+    policy = _actor_critic(model)
+    refuse_normalised_observations(model)
+    _refuse_observations(policy.observation_space)
+    policy.set_training_mode(False)
+    actor = actor_of(policy)
+    untouchable = {id(parameter) for parameter in critic_parameters(policy)}
+    if any(id(parameter) in untouchable for parameter in actor.parameters()):
+        raise InvalidPolicy(
+            f"The actor of this {type(policy).__name__} shares layers with its critic, so it "
+            "cannot be changed alone. Give each its own layers behind the features extractor."
+        )
+    found = _by_distribution(policy, actor)
+    _compare(policy, found)
+    return found
+
+
+def refuse_normalised_observations(model: BaseAlgorithm) -> None:
+    """Constraints speak of the environment's numbers; the policy must see the same ones."""
+    env = model.get_env()
+    if env is None:
+        return
+    normalised = model.get_vec_normalize_env()
+    by_sb3 = normalised is not None and normalised.norm_obs
+    by_gymnasium = any(env.env_is_wrapped(gym.wrappers.NormalizeObservation))
+    if by_sb3 or by_gymnasium:
+        name = "VecNormalize(norm_obs=True)" if by_sb3 else "NormalizeObservation"
+        raise InvalidPolicy(
+            f"{name} shows the policy other numbers than those that constraints speak of, and "
+            "changes its scale during every rollout. Use VecNormalize(env, norm_obs=False) "
+            "(rewards may be normalised), or scale observations by fixed numbers, for example with "
+            "gymnasium.wrappers.RescaleObservation, and write the constraints in these."
+        )
+
+
+def _actor_critic(model: Any) -> ActorCritic:
+    if not isinstance(model, BaseAlgorithm):
+        raise InvalidPolicy(
+            f"Expected a model of Stable-Baselines3, such as PPO('MlpPolicy', env), but got "
+            f"{type(model).__name__}."
+        )
+    policy, name = model.policy, type(model).__name__
+    kind = type(policy).__name__
+    if hasattr(policy, "lstm_actor"):
+        raise InvalidPolicy(
+            f"{name} remembers: what its {kind} does depends on more than the observation, so "
+            f"constraints at states say nothing about it. Handrail works with {WHAT_WORKS}."
+        )
+    if any(not hasattr(policy, part) for part in _PARTS):
+        raise InvalidPolicy(
+            f"{name} has no actor-critic policy (its policy is {kind}). Handrail works with "
+            f"{WHAT_WORKS}."
+        )
+    if not hasattr(policy.mlp_extractor, "policy_net"):
+        raise InvalidPolicy(
+            f"The actor's layers are not to be found: {type(policy.mlp_extractor).__name__} has no "
+            "`policy_net`. Name the actor's part of a custom network policy_net, the critic's "
+            "value_net."
+        )
+    return policy
+
+
+def _refuse_observations(space: gym.Space[Any]) -> None:
+    if isinstance(space, gym.spaces.Dict):
+        raise InvalidPolicy(
+            f"Constraints speak of states as arrays, but this model observes a Dict (MultiInput) "
+            f"of {', '.join(space)}. Wrap the environment with "
+            "gymnasium.wrappers.FlattenObservation and use MlpPolicy."
+        )
+    if not isinstance(space, gym.spaces.Box):
+        raise InvalidPolicy(
+            f"Constraints speak of states as arrays of numbers (Box), but this model observes "
+            f"{space}. Wrap the environment with gymnasium.wrappers.FlattenObservation."
+        )
+
+
+def _by_distribution(policy: ActorCritic, actor: nn.Module) -> Policy:
+    """The policy whose head is the model's distribution."""
+    distribution = policy.action_dist
+    masked = sys.modules.get(_MASKED)  # a model with this distribution has imported it
+    categorical = isinstance(distribution, CategoricalDistribution) or (
+        masked is not None and isinstance(distribution, masked.MaskableCategoricalDistribution)
+    )
+    if categorical:
+        return CategoricalPolicy(actor)
+    if policy.squash_output:
+        raise InvalidPolicy(
+            "squash_output=True sends mean actions through tanh; constraints on them are not "
+            "supported. Leave it at False."
+        )
+    if isinstance(distribution, DiagGaussianDistribution):
+        return GaussianPolicy(actor, policy.log_std.detach().exp().double().tolist())
+    remedy = (
+        "Leave use_sde at False."
+        if isinstance(policy.action_space, gym.spaces.Box)
+        else "Make one Discrete action of all combinations, if they are few."
+    )
+    raise InvalidPolicy(
+        f"Constraints speak of the probabilities of Discrete actions, or of the means of "
+        f"continuous ones with independent noise, but this model acts in {policy.action_space} "
+        f"through {type(distribution).__name__}. {remedy}"
+    )
+
+
+def _compare(policy: ActorCritic, found: Policy) -> None:
+    """A policy with a forward pass of its own would act otherwise than its layers say."""
+    space = policy.observation_space
+    chance = np.random.default_rng(0).uniform(-10.0, 10.0, (_PROBES, *space.shape))
+    observations = np.clip(chance, space.low, space.high).astype(space.dtype)
+    with torch.no_grad():
+        acts = _outputs(policy, found, torch.as_tensor(observations, device=policy.device))
+    difference = np.abs(acts.double().cpu().numpy() - found.outputs(observations)).max()
+    if not difference <= _AGREEMENT:
+        raise InvalidPolicy(
+            f"{type(policy).__name__} does not act by its layers alone (features extractor, "
+            f"policy_net, action_net): its outputs differ by up to {difference:.2g}. Handrail "
+            "changes layers, so it cannot hold a policy with a forward pass of its own."
+        )
+
+
+def _outputs(policy: ActorCritic, found: Policy, observations: Tensor) -> Tensor:
+    """Probabilities or means (n, n_actions), as Stable-Baselines3 itself computes them."""
+    distribution = policy.get_distribution(observations).distribution
+    outputs: Tensor = (
+        distribution.probs if found.quantity is Quantity.PROBABILITY else distribution.mean
+    )
+    return outputs

@@ -1,0 +1,103 @@
+"""Soft pressure towards the constraints inside every step of the optimiser.
+
+Between two holdings a learner takes many steps that know nothing of the constraints. With pressure,
+each of them also goes down ½ · strength · Σ shortfall², where a row's shortfall is how far it is
+outside its bounds: in log-odds for a probability, as it is for any other row.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import final
+
+import numpy as np
+import torch
+from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
+
+from handrail.batches import PolicyGradient
+from handrail.errors import InvalidArgument
+from handrail.gradients import Gradient, pull_back
+from handrail.policies import Policy
+from handrail.rows import Rows
+from handrail.rules import Rules
+from handrail.sb3.actors import ActorCritic
+from handrail.targets import Targets
+
+
+@final
+class Pressure:
+    """Adds to the gradients of the actor before the optimiser uses them.
+
+    Args:
+        network: the model's; its optimiser is the one.
+        policy: on the parameters of the network's actor.
+        strength: of the pressure; not zero.
+        tolerance: of the constraints.
+    """
+
+    def __init__(
+        self, network: ActorCritic, policy: Policy, strength: float, tolerance: float
+    ) -> None:
+        self._network = network
+        self._policy = policy
+        self._strength = strength
+        self._tolerance = tolerance
+        self._handle: RemovableHandle | None = None
+
+    def begin(self, rules: Rules) -> None:
+        """From now on, with the rows that hold the policy at present."""
+        self.end()
+        rows = rules.step_rows(self._policy, _no_gradient(self._policy), 1.0)
+        targets = Targets(rows, self._tolerance)
+
+        def before_step(optimizer: Optimizer, *_: object) -> None:
+            del optimizer
+            self._add(rows, targets)
+
+        self._handle = self._network.optimizer.register_step_pre_hook(before_step)
+
+    def end(self) -> None:
+        """Until here."""
+        if self._handle is not None:
+            self._handle.remove()
+            self._handle = None
+
+    def _add(self, rows: Rows, targets: Targets) -> None:
+        learning = [one for one in self._policy.parameters if one.grad is not None]
+        if not learning:
+            raise InvalidArgument(
+                "pressure works through the gradients that the optimiser is given, but this "
+                "algorithm (TRPO, for one) changes its actor in another way. Leave pressure at 0."
+            )
+        training = self._network.training
+        self._network.set_training_mode(False)
+        gradient = shortfall_gradient(self._policy, rows, targets)
+        self._network.set_training_mode(training)
+        if gradient is None:
+            return
+        for parameter, part in zip(self._policy.parameters, gradient.parts, strict=True):
+            if parameter.grad is not None:
+                parameter.grad.add_(part, alpha=self._strength)
+
+
+def shortfall_gradient(policy: Policy, rows: Rows, targets: Targets) -> Gradient | None:
+    """Of ½ Σ shortfall²; None where no row falls short."""
+    outputs = policy.outputs(rows.states)
+    position = targets.position(outputs)
+    below, above = targets.change_in_log_odds(position, math.inf)
+    # Positive where a row must rise, negative where it must fall: a change of its value.
+    missing = np.maximum(below, 0.0) + np.minimum(above, 0.0)
+    if not missing.any():
+        return None
+    # d(½ shortfall²) = -shortfall · slope · dc, and shortfall = slope · missing. The slope goes to
+    # the head first: where a probability vanishes, the one is as large as the other is small.
+    slope = position.slope[rows.row_of_sample, None]
+    steep = slope * policy.through_head(outputs, rows.weights)
+    weights = -(position.slope * missing)[rows.row_of_sample, None] * steep
+    return pull_back(policy, rows.states, lambda _, chunk: weights[chunk])
+
+
+def _no_gradient(policy: Policy) -> PolicyGradient:
+    """Nothing is planned besides."""
+    return PolicyGradient(Gradient(tuple(map(torch.zeros_like, policy.parameters))), 0.0)
