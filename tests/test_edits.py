@@ -140,6 +140,16 @@ def test_what_holds_already_is_left_alone(visited: Array) -> None:
     assert result.enforcement.iterations == 0
 
 
+def test_a_region_that_holds_already_is_left_alone() -> None:
+    policy = small_policy(2, 2)
+    weights = weights_of(policy)
+    where = hr.Box([0.5, 0.5], [1.0, 1.0])
+    low = float(policy.probabilities(where.cover(100))[:, 0].min())
+    result = hr.edit(policy, [hr.AtLeast(0.5 * low, 0, where)], prove=True).raise_if_refused()
+    assert weights_of(policy) == weights
+    assert [one.status for one in result.enforcement.certificates] == ["certified"]
+
+
 def test_regions_are_held_and_proven() -> None:
     policy, twin = small_policy(2, 3), small_policy(2, 3)
     corner = hr.Box([0.5, 0.5], [1.0, 1.0])

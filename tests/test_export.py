@@ -71,7 +71,7 @@ def by_numpy(path: Path, states: Array) -> Array:
     namespace: dict[str, Any] = {}
     exec(loader_of_the_docs(), namespace)
     with np.load(path, allow_pickle=False) as archive:
-        result: Array = namespace["probabilities"](dict(archive), states)
+        result: Array = namespace["outputs"](dict(archive), states)
     return result
 
 
@@ -106,7 +106,7 @@ def test_onnx_in_float64(obedient: hr.CategoricalPolicy, tmp_path: Path) -> None
     assert result.rounding == 0.0
     assert result.largest_difference < 1e-12
     assert result.states_compared == 18 + 1 + 256
-    assert str(result).startswith(f"{path}: float64, probabilities within ")
+    assert str(result).startswith(f"{path}: float64, within ")
     assert "satisfied (rows at points: 18, regions: 0), worst violation -" in str(result)
 
     model = onnx.load(path)
@@ -215,7 +215,7 @@ def test_numpy_metadata_and_regions(tmp_path: Path) -> None:
     with np.load(path, allow_pickle=False) as archive:
         file = dict(archive)
     assert sorted(file) == [
-        *("activations", "bias_0", "bias_1", "metadata", "weight_0", "weight_1")
+        *("activations", "bias_0", "bias_1", "metadata", "outputs", "weight_0", "weight_1")
     ]
     assert file["activations"].tolist() == ["relu", "id"]
     assert file["weight_0"].shape == (4, 100)
@@ -279,7 +279,9 @@ def test_a_file_that_differs_is_not_written(
 ) -> None:
     monkeypatch.setattr(exported, "AGREEMENT", 1e-20)
     path = tmp_path / "policy.npz"
-    with pytest.raises(hr.InvalidPolicy, match="was not written: computed there in float64, prob"):
+    with pytest.raises(
+        hr.InvalidPolicy, match="was not written: computed there in float64, outputs differ"
+    ):
         hr.export_numpy(small_policy(), path)
     assert not list(tmp_path.iterdir())
 

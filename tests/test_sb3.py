@@ -728,7 +728,7 @@ class TestEvaluate:
         ],
     )
     def test_what_is_refused(self, agent: Any, env: Any, message: str) -> None:
-        with pytest.raises(hr.InvalidArgument, match=message):
+        with pytest.raises(hr.HandrailError, match=message):
             hr.evaluate(agent(), env)
 
     def test_settings_that_make_no_sense(self) -> None:

@@ -17,6 +17,7 @@ M⁻¹ into kernels of as many rows as there are outputs and constraints, howeve
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -69,16 +70,9 @@ class Closeness:
 
     def neighbourhood(self, rows: Rows, tolerance: float) -> Neighbourhood:
         """The first-order model around the present weights, which satisfy the rows."""
-        return Neighbourhood(
-            self._policy,
-            _nearest(rows, self._policy),
-            self._rows,
-            self._present() - self._outputs,
-            self._displacement(),
-            self._ridge,
-            self._unit,
-            tolerance,
-        )
+        moved, displacement = self._present() - self._outputs, self._displacement()
+        drift = _Drift(self._rows, moved, displacement, self._ridge, self._unit)
+        return Neighbourhood(self._policy, _nearest(rows, self._policy), drift, tolerance)
 
     def _present(self) -> Array:
         return self._rows.values(self._policy.outputs(self._rows.states))
@@ -89,28 +83,37 @@ class Closeness:
 
 
 @final
+@dataclass(frozen=True)
+class _Drift:
+    """How far the policy has moved.
+
+    Attributes:
+        outputs: y, as rows without bounds.
+        moved: d (n_outputs,).
+        displacement: D.
+        ridge: ρ.
+        unit: the squared length of an output's gradient, on average.
+    """
+
+    outputs: Rows
+    moved: Array
+    displacement: Gradient
+    ridge: float
+    unit: float
+
+
+@final
 class Neighbourhood:
     """The program of one step: constraint rows in front, outputs at the reference states behind."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        rows: Rows,
-        outputs: Rows,
-        moved: Array,
-        displacement: Gradient,
-        ridge: float,
-        unit: float,
-        tolerance: float,
-    ) -> None:
-        both = concatenate([rows, outputs])
+    def __init__(self, policy: Policy, rows: Rows, drift: _Drift, tolerance: float) -> None:
+        both = concatenate([rows, drift.outputs])
         values = policy.outputs(both.states)
         self._n = len(rows)
         self._model = Linearisation(policy, both, values)
         self._kernel = self._model.kernel(np.arange(len(both)))
-        self._along = self._model.effect(displacement)  # (A; J) D
-        self._moved, self._displacement = moved, displacement
-        self._ridge, self._unit = ridge, unit
+        self._along = self._model.effect(drift.displacement)  # (A; J) D
+        self._drift = drift
         targets = Targets(rows, tolerance)
         here = values[: len(rows.states)]
         self._asked = (
@@ -119,14 +122,17 @@ class Neighbourhood:
         )
 
     def step(self, damping: float) -> Gradient | None:
-        """Δ for μ = damping · |∇y|²; None if the rows contradict each other to first order."""
-        n = self._n
-        sigma = self._ridge + damping * self._unit
-        share = self._ridge / sigma
+        """Δ for μ = damping · |∇y|²; None if there is none to first order."""
+        n, drift = self._n, self._drift
+        sigma = drift.ridge + damping * drift.unit
+        share = drift.ridge / sigma
         cross, square = self._kernel[:n, n:], self._kernel[n:, n:]
-        solved = cho_factor(square + sigma * np.eye(len(square)))
+        try:
+            solved = cho_factor(square + sigma * np.eye(len(square)))
+        except np.linalg.LinAlgError:  # the rounding of a network that insists on float32
+            return None
         # m = share · D - Jᵀ back
-        back = cho_solve(solved, share * self._along[n:] - self._moved)
+        back = cho_solve(solved, share * self._along[n:] - drift.moved)
         shift = share * self._along[:n] - cross @ back
         metric = (self._kernel[:n, :n] - cross @ cho_solve(solved, cross.T)) / sigma  # A M⁻¹ Aᵀ
         multipliers = self._multipliers(factor_of(metric), shift)
@@ -134,7 +140,7 @@ class Neighbourhood:
             return None
         on_outputs = back - cho_solve(solved, cross.T @ multipliers) / sigma
         forward = self._model.direction(np.concatenate([multipliers / sigma, on_outputs]))
-        pairs = zip(forward.parts, self._displacement.parts, strict=True)
+        pairs = zip(forward.parts, drift.displacement.parts, strict=True)
         return Gradient(tuple(part - share * other for part, other in pairs))
 
     def _multipliers(self, matrix: Array, shift: Array) -> Array | None:

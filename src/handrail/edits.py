@@ -1,10 +1,4 @@
-"""Change a trained policy as little as possible so that constraints hold, and say what else did.
-
-`enforce` takes the shortest way of the weights. That need not be the least change of the policy: a
-small change of the weights can move the policy everywhere. So what it did is taken back again
-wherever no constraint asked for it, step by step, and after every step the policy is made to obey
-again (the Levenberg-Marquardt method on closeness.py's distance).
-"""
+"""Change a trained policy as little as possible so that constraints hold, and say what else did."""
 
 from __future__ import annotations
 
@@ -17,28 +11,18 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from handrail.categorical import CategoricalPolicy
-from handrail.closeness import Closeness
 from handrail.constraints import Constraint
-from handrail.enforcement import Enforcement, distance
+from handrail.editor import Editor
+from handrail.enforcement import Enforcement
 from handrail.errors import ExcessiveSideEffect, InvalidArgument, InvalidPolicy
-from handrail.expansion import Expansion, expand
-from handrail.gradients import Gradient, restore, snapshot, take_step
+from handrail.expansion import expand
+from handrail.gradients import Gradient, restore, snapshot
 from handrail.obedience import make_rules
 from handrail.policies import Policy
 from handrail.references import References, given_references, references_around
-from handrail.rows import Rows
-from handrail.rules import Rules
 from handrail.selections import Everywhere, Selection
 from handrail.side_effects import SideEffects, compare
 from handrail.violations import Violations, measure, state_in_words
-
-_MAX_STEPS = 60
-_MAX_FAILURES = 6
-# μ of the first step, in units of an output's squared gradient, and what failure makes of it;
-# success does the opposite.
-_DAMPING, _DAMPED_BY = 1.0, 4.0
-# Two steps in a row that gain less than this part of the distance are the last.
-_WORTH_IT = 0.01
 
 
 @final
@@ -121,7 +105,7 @@ def edit(
     start, before = snapshot(policy), measure(policy, constraints)
     outputs = policy.outputs(references.states)
     try:
-        enforcement = _Editor(policy, expansion, chosen, references, tolerance).hold(held)
+        enforcement = Editor(policy, expansion, chosen, references, tolerance).hold(held)
         effects = compare(references, outputs, policy.outputs(references.states), policy.quantity)
         after = measure(policy, constraints)
         reason = enforcement.reason or _excess(effects, max_change)
@@ -141,94 +125,6 @@ def edit(
         tolerance=tolerance,
         reason=reason,
     )
-
-
-@final
-class _Editor:
-    """One edit: obey, then come as close as possible to what the policy was, then prove."""
-
-    def __init__(
-        self,
-        policy: Policy,
-        expansion: Expansion,
-        selection: Selection,
-        references: References,
-        tolerance: float,
-    ) -> None:
-        self._policy = policy
-        self._expansion = expansion
-        self._tolerance = tolerance
-        self._margin = selection.margin if isinstance(selection, Everywhere) else 0.0
-        # Proofs take longer than searches, and only the last policy needs one.
-        searched = _without_proof(selection)
-        self._rules = make_rules(expansion, searched, policy)
-        self._closeness = Closeness(policy, references.states)
-        self._start = snapshot(policy)
-
-    def hold(self, last: Rules) -> Enforcement:
-        """How the policy was made to obey, all in all; unsatisfied, it is as it was."""
-        parts = [self._rules.hold(self._policy, self._tolerance)]
-        if parts[0].satisfied:
-            parts += self._come_closer()
-            parts.append(last.hold(self._policy, self._tolerance))
-        if not parts[-1].satisfied:
-            restore(self._policy, self._start)
-        return replace(
-            parts[-1],
-            history=tuple(iteration for part in parts for iteration in part.history),
-            rounds=sum(part.rounds for part in parts),
-            parameter_change=distance(self._policy, self._start),
-        )
-
-    def _come_closer(self) -> list[Enforcement]:
-        """Steps that each take back a part of what was changed, all constraints held."""
-        taken: list[Enforcement] = []
-        damping, failures, idle = _DAMPING, 0, 0
-        far = self._closeness.distance()
-        around = self._closeness.neighbourhood(self._rows(), self._tolerance)
-        for _ in range(_MAX_STEPS):
-            if far == 0.0 or failures == _MAX_FAILURES or idle == 2:
-                break
-            step = around.step(damping)
-            attempt = None if step is None else self._attempt(step, far)
-            if attempt is None:
-                damping, failures = damping * _DAMPED_BY, failures + 1
-                continue
-            taken.append(attempt)
-            damping, failures = damping / _DAMPED_BY, 0
-            closer = self._closeness.distance()
-            idle = idle + 1 if closer > (1.0 - _WORTH_IT) * far else 0
-            far = closer
-            around = self._closeness.neighbourhood(self._rows(), self._tolerance)
-        return taken
-
-    def _attempt(self, step: Gradient, far: float) -> Enforcement | None:
-        """Take a step and obey again; if that is not closer, go back."""
-        here = snapshot(self._policy)
-        take_step(self._policy, step, 1.0)
-        try:
-            held = self._obey_closer(far)
-        except InvalidPolicy:  # so long a step that the network overflows
-            held = None
-        if held is None:
-            restore(self._policy, here)
-        return held
-
-    def _obey_closer(self, far: float) -> Enforcement | None:
-        """Obey again; None if that leads nowhere, or not closer than this far."""
-        if self._closeness.distance() >= far:
-            return None
-        held = self._rules.hold(self._policy, self._tolerance)
-        closer = held.satisfied and self._closeness.distance() < far
-        return held if closer else None
-
-    def _rows(self) -> Rows:
-        """The constraints at points, and the states of regions that are held at present."""
-        pairs = zip(self._expansion.regional, self._rules.stars, strict=False)
-        blocks = [one.rows_at(states) for one, states in pairs if len(states)]
-        if self._margin:
-            blocks = [block.tightened(self._margin) for block in blocks]
-        return self._expansion.rows_with(blocks)
 
 
 def _as_policy(policy: Policy | nn.Module) -> Policy:
@@ -262,12 +158,6 @@ def _references(
     if states is None:
         return references_around(constraints)
     return states if isinstance(states, References) else given_references(states, constraints)
-
-
-def _without_proof(selection: Selection) -> Selection:
-    if isinstance(selection, Everywhere):
-        return selection.model_copy(update={"prove": False})
-    return selection
 
 
 def _excess(effects: SideEffects, max_change: float | None) -> str:

@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING, Any, final
 
 import gymnasium as gym
 
-from handrail.cli.groups import open_runs
+from handrail.cli.groups import only_run
+from handrail.cli.models import ENDING as MODEL_ENDING
+from handrail.cli.models import open_model
 from handrail.constraints import Constraint
 from handrail.errors import InvalidArgument, InvalidRun, StorageFailure
 from handrail.policies import Policy
 from handrail.reinforce import Reinforce
 from handrail.rulebook import Rulebook
 from handrail.saving import make_environment, unpack_constraints
+from handrail.settings import LearnerSettings
 from handrail.storage import load_state, prefixed, under, write_atomically
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
 
 _ENDING = ".safetensors"
-_MODEL_ENDING = ".zip"
 
 
 class Editable(ABC):
@@ -67,7 +69,7 @@ class EditableLearner(Editable):
         held = rulebook.settings.model_dump(
             include={"enforcement", "selection", "soft", "tolerance"}
         )
-        settings = type(self._agent.settings)(**{**self._agent.settings.model_dump(), **held})
+        settings = LearnerSettings(**{**self._agent.settings.model_dump(), **held})
         law = self._env, self.policy, rulebook.constraints, settings
         own, state = self._agent.snapshot()
         fresh, _ = Reinforce.with_settings(*law).snapshot()  # obeys already: it changes nothing
@@ -82,7 +84,7 @@ class EditableModel(Editable):
 
     def __init__(self, model: BaseAlgorithm, policy: Policy) -> None:
         self._model = model
-        self.policy, self.constraints, self.ending = policy, (), _MODEL_ENDING
+        self.policy, self.constraints, self.ending = policy, (), MODEL_ENDING
 
     def save(self, path: Path, rulebook: Rulebook) -> None:
         """As Stable-Baselines3 saves it; constraints are not part of its files."""
@@ -101,8 +103,8 @@ def open_editable(path: Path, rulebook: Rulebook) -> Editable:
     """
     if path.is_dir():
         return _of_run(path)
-    if path.suffix == _MODEL_ENDING:
-        return _of_model(path)
+    if path.suffix == MODEL_ENDING:
+        return EditableModel(*open_model(path))
     if not path.exists():
         raise InvalidArgument(
             f"There is no {path}. Give a run, a file that `Reinforce.save` wrote, or a .zip of "
@@ -122,13 +124,7 @@ def save_editable(editable: Editable, path: Path, rulebook: Rulebook) -> None:
 
 
 def _of_run(folder: Path) -> Editable:
-    runs = open_runs(folder)
-    if len(runs) > 1:
-        raise InvalidArgument(
-            f"An edit is about one policy, but {folder} holds {len(runs)} runs. Name one of them: "
-            f"{runs[0].folder}."
-        )
-    run = runs[0]
+    run = only_run(folder, "An edit is about one policy")
     if not run.checkpoints():
         raise InvalidArgument(
             f"{run.folder} has learned nothing yet, so there is no policy to edit. Continue it "
@@ -149,12 +145,3 @@ def _of_learner(path: Path, rulebook: Rulebook) -> Editable:
             "edit(agent.policy, constraints)."
         )
     return EditableLearner(Reinforce.load(path, env, constraints=constraints), env, constraints)
-
-
-def _of_model(path: Path) -> Editable:
-    try:
-        from handrail import sb3
-    except ModuleNotFoundError as error:
-        raise InvalidArgument(f"{path} is a model of Stable-Baselines3. {error}.") from error
-    model = sb3.load(path)
-    return EditableModel(model, sb3.policy_of(model))

@@ -12,14 +12,14 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from handrail.cli.groups import open_runs
+from handrail.cli.groups import only_run
+from handrail.cli.models import ENDING, open_model
 from handrail.cli.options import import_modules
 from handrail.constraints import Constraint
 from handrail.errors import InvalidArgument
 from handrail.export import LOADER, export_numpy, export_onnx
 from handrail.policies import Policy
 from handrail.reinforce import Reinforce
-from handrail.runs import Run
 from handrail.saving import make_environment, unpack_constraints
 from handrail.storage import load_state
 
@@ -114,19 +114,14 @@ def export(
 def _open(path: Path) -> _Source:
     if path.is_dir():
         return _of_run(path)
-    if path.suffix == ".zip":
+    if path.suffix == ENDING:
         return _of_sb3_model(path)
     return _of_saved_learner(path)
 
 
 def _of_run(folder: Path) -> _Source:
-    runs: list[Run] = open_runs(folder)
-    if len(runs) > 1:
-        raise InvalidArgument(
-            f"A file holds one policy, but {folder} holds {len(runs)} runs. Name one of them: "
-            f"{runs[0].folder}."
-        )
-    run, book, agent = runs[0], runs[0].rulebook, runs[0].agent()
+    run = only_run(folder, "A file holds one policy")
+    book, agent = run.rulebook, run.agent()
     behind = len(run.records()) - agent.episodes
     note = f", {behind} behind what was recorded: resume it first" if behind > 0 else ""
     return _Source(
@@ -158,13 +153,9 @@ def _of_saved_learner(path: Path) -> _Source:
 
 
 def _of_sb3_model(path: Path) -> _Source:
-    try:
-        from handrail import sb3
-    except ModuleNotFoundError as error:
-        raise InvalidArgument(f"{path} is a Stable-Baselines3 model. {error}") from error
-    model = sb3.load(path)
+    model, policy = open_model(path)
     return _Source(
-        policy=sb3.policy_of(model),
+        policy=policy,
         shape=tuple(model.observation_space.shape or ()),
         stem=path.with_suffix(""),
         said=f"{path}: {type(model).__name__} after {model.num_timesteps} steps",

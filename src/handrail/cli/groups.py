@@ -37,6 +37,16 @@ def open_runs(folder: Path) -> list[Run]:
     return [Run.open(one) for one in sorted(members, key=_seed_of)]
 
 
+def only_run(folder: Path, purpose: str) -> Run:
+    """The one run in a folder; several are refused, with what one is wanted for."""
+    runs = open_runs(folder)
+    if len(runs) > 1:
+        raise InvalidArgument(
+            f"{purpose}, but {folder} holds {len(runs)} runs. Name one of them: {runs[0].folder}."
+        )
+    return runs[0]
+
+
 def refuse_mixing(group: Path, rulebook: Rulebook) -> None:
     """Runs of one group differ in their seed alone; else their average means nothing."""
     for folder in _members(group):

@@ -13,9 +13,9 @@ from rich.table import Table
 
 from handrail.certificates import verify_certificates, write_certificates
 from handrail.certification import Certificate, certify
-from handrail.cli.groups import open_runs
+from handrail.cli.groups import only_run, open_runs
 from handrail.constraints import Constraint
-from handrail.errors import HandrailError, InvalidArgument
+from handrail.errors import HandrailError
 from handrail.policies import Policy
 from handrail.proofs import Budget
 from handrail.runs import Run
@@ -58,13 +58,8 @@ def verify(
     seconds: Seconds = 60.0,
 ) -> None:
     """Prove a certificate again; another file, other weights or constraints are an error."""
-    runs = open_runs(folder)
-    if len(runs) > 1:
-        raise InvalidArgument(
-            f"A certificate is about one run, but {folder} holds {len(runs)}. Name one of them: "
-            f"{runs[0].folder}."
-        )
-    policy, constraints = _subject(runs[0])
+    run = only_run(folder, "A certificate is about one run")
+    policy, constraints = _subject(run)
     budget = Budget(cells, seconds)
     found = verify_certificates(
         certificate,
@@ -72,7 +67,7 @@ def verify(
         constraints,
         lambda constraint, tolerance: _prove(policy, constraint, tolerance, budget),
     )
-    out.print(_table(f"seed {runs[0].seed}, proven again", found))
+    out.print(_table(f"seed {run.seed}, proven again", found))
     if not all(one.certified for one in found):
         raise HandrailError(f"{certificate} is genuine, but does not certify every constraint.")
     within = f" within {found[0].tolerance:g}" if found[0].tolerance else ""

@@ -1,0 +1,24 @@
+"""Models of Stable-Baselines3, which may not be installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from handrail.errors import InvalidArgument
+from handrail.policies import Policy
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.base_class import BaseAlgorithm
+
+ENDING = ".zip"
+
+
+def open_model(path: Path) -> tuple[BaseAlgorithm, Policy]:
+    """A model, and the policy on its very parameters."""
+    try:
+        from handrail import sb3  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise InvalidArgument(f"{path} is a model of Stable-Baselines3. {error}.") from error
+    model = sb3.load(path)
+    return model, sb3.policy_of(model)
