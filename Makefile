@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-.PHONY: help demo test test-slow lint bench reproduce docs clean
+.PHONY: help demo test test-slow lint bench ppo reproduce docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -23,10 +23,10 @@ test test-slow: export OMP_NUM_THREADS := 1
 test test-slow: export OPENBLAS_NUM_THREADS := 1
 
 test: lint ## all checks and tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: $(READY) ## the long checks too
-	$(BIN)/python -m pytest -m "slow or not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or not slow"
 
 lint: $(READY) ## ruff, mypy --strict, layers
 	$(BIN)/ruff check .
@@ -36,6 +36,9 @@ lint: $(READY) ## ruff, mypy --strict, layers
 
 bench: $(READY) ## side-by-side timings, written to docs/benchmarks
 	$(BIN)/python -m benchmarks
+
+ppo: $(READY) ## Stable-Baselines3 with a handrail and without (an hour), written to docs/benchmarks/ppo.md
+	$(BIN)/python -m benchmarks.ppo
 
 reproduce: $(READY) ## every figure, table and claim of the paper (two hours), kept in docs/reproduction
 	rm -rf results/figures results/metrics docs/reproduction

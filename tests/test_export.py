@@ -279,9 +279,7 @@ def test_a_file_that_differs_is_not_written(
 ) -> None:
     monkeypatch.setattr(exported, "AGREEMENT", 1e-20)
     path = tmp_path / "policy.npz"
-    with pytest.raises(
-        hr.InvalidPolicy, match="was not written: computed there in float64, outputs differ"
-    ):
+    with pytest.raises(hr.InvalidPolicy, match="not written: computed there in float64, outputs "):
         hr.export_numpy(small_policy(), path)
     assert not list(tmp_path.iterdir())
 
