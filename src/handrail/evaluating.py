@@ -17,7 +17,7 @@ from handrail.evaluation import Evaluation
 from handrail.learning import EVALUATION, check_fit
 from handrail.policies import Policy
 from handrail.reinforce import Reinforce
-from handrail.rollout import Act, Start, drawing, greedy, play
+from handrail.rollout import Act, Start, clipping, drawing, greedy, play
 from handrail.spaces import spaces_of
 from handrail.stated import AnyConstraints, Stated
 from handrail.threads import one_thread
@@ -77,7 +77,9 @@ def evaluate(
         # A model of Stable-Baselines3 draws from torch's global stream.
         with one_thread(), torch.random.fork_rng():
             starts = [Start.of(seed, number, EVALUATION) for number in range(episodes)]
-            played = [play(stage, contestant.begin(one), one.environment) for one in starts]
+            played = [
+                play(clipping(stage), contestant.begin(one), one.environment) for one in starts
+            ]
     finally:
         if stage is not env:
             stage.close()
@@ -123,22 +125,11 @@ def _contestant(agent: Any, env: _Env, deterministic: bool) -> _Contestant:
 
 
 def _policy(policy: Policy, env: _Env, deterministic: bool) -> _Contestant:
-    spaces = spaces_of(env)
-    check_fit(policy, spaces)
-
-    def begin(start: Start) -> Act:
-        act = greedy(policy) if deterministic else drawing(policy, start.rng)
-        return _clipped(act, spaces[1])
-
-    return _Contestant(begin, policy=lambda: policy)
-
-
-def _clipped(act: Act, actions: gym.Space[Any]) -> Act:
-    """Continuous actions within their range."""
-    if not isinstance(actions, gym.spaces.Box):
-        return act
-    low, high = actions.low, actions.high
-    return lambda state: np.clip(act(state), low, high)
+    check_fit(policy, spaces_of(env))
+    return _Contestant(
+        begin=lambda start: greedy(policy) if deterministic else drawing(policy, start.rng),
+        policy=lambda: policy,
+    )
 
 
 def _is_model(agent: Any) -> bool:

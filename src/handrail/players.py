@@ -15,6 +15,7 @@ from handrail.policies import Policy
 from handrail.rollout import (
     Episode,
     Start,
+    clipping,
     drawing,
     drawing_together,
     greedy,
@@ -73,10 +74,8 @@ class OneAfterTheOther(Player):
     """Plays in one environment."""
 
     def __init__(self, env: gym.Env[Any, Any], episodes: int) -> None:
-        self.env = self._env = env
+        self.env, self._env = env, clipping(env)
         self.spaces = spaces_of(env)
-        if isinstance(self.spaces[1], gym.spaces.Box):
-            self._env = gym.wrappers.ClipAction(env)
         self._episodes = episodes
 
     def play(self, policy: Policy, which: Round) -> list[Episode]:

@@ -88,6 +88,11 @@ def greedy_together(policy: Policy) -> ActTogether:
     return lambda states: policy.likeliest(policy.outputs(states))
 
 
+def clipping(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    """The environment, behind a clip of continuous actions to its range: draws may exceed it."""
+    return gym.wrappers.ClipAction(env) if isinstance(env.action_space, gym.spaces.Box) else env
+
+
 def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
     """Play one episode from a reset with this seed."""
     states: list[Array] = []

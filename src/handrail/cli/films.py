@@ -11,7 +11,7 @@ from PIL import Image
 
 from handrail.errors import EnvironmentFailure, InvalidArgument
 from handrail.policies import Policy
-from handrail.rollout import Episode, Start, drawing, greedy, play
+from handrail.rollout import Episode, Start, clipping, drawing, greedy, play
 
 _STREAM = 3  # of chance: neither learning nor evaluation
 _MOST_FRAMES = 300  # of one film; longer ones show every k-th
@@ -35,7 +35,7 @@ def watch(
     for number in range(episodes):
         start = Start.of(seed, number, _STREAM)
         act = greedy(policy) if deterministic else drawing(policy, start.rng)
-        played.append(play(env, act, start.environment))
+        played.append(play(clipping(env), act, start.environment))
     return played
 
 
