@@ -14,12 +14,13 @@ from torch import nn
 import handrail as hr
 from handrail.arrays import Array
 from handrail.batches import policy_gradient
+from handrail.certificates import weights_hash
 from handrail.choosing import required_returns
+from handrail.cli.films import watch
 from handrail.expansion import expand
 from handrail.quantities import Quantity
 
 TORQUE = hr.Mean(0)
-RNG = np.random.default_rng(0)
 
 
 def spaces(n_observations: int = 3, n_actions: int = 2) -> tuple[gym.spaces.Box, gym.spaces.Box]:
@@ -127,7 +128,7 @@ def test_what_cannot_be_a_gaussian_policy_is_refused() -> None:
     with pytest.raises(hr.InvalidPolicy, match=r"must be Discrete .* Use GaussianPolicy"):
         hr.CategoricalPolicy.mlp(spaces())
     unbounded = (gym.spaces.Box(-1.0, 1.0, (3,)), gym.spaces.Box(-np.inf, np.inf, (1,)))
-    with pytest.raises(hr.InvalidPolicy, match=r"finite range.*RescaleAction"):
+    with pytest.raises(hr.InvalidPolicy, match=r"finite range.*TransformAction"):
         hr.GaussianPolicy.mlp(unbounded)
     grid = (gym.spaces.Box(-1.0, 1.0, (3,)), gym.spaces.Box(-1.0, 1.0, (2, 2)))
     with pytest.raises(hr.InvalidPolicy, match=r"list of numbers.*shape \(2, 2\)"):
@@ -162,14 +163,13 @@ def test_constraints_on_means_are_enforced(dtype: torch.dtype, hidden: list[int]
     tolerance = 1e-6 if dtype is torch.float64 else 1e-5
     result = hr.enforce(policy, rules, tolerance).raise_if_unsatisfied()
     assert result.iterations <= 8
-    at, mean = states(6), policy.mean(states(6))
+    mean = policy.mean(states(6))
     assert mean[0, 0] >= 5.0 - tolerance
     assert (mean[1:3, 1] <= -3.0 + tolerance).all()
     assert abs(mean[3, 1] - 0.25) <= tolerance
     assert 1.0 - tolerance <= mean[4, 0] - 2.0 * mean[4, 1] <= 1.1 + tolerance
     assert mean[0, 0] - mean[5, 0] >= 1.0 - tolerance
     assert hr.measure(policy, rules).worst_violation == pytest.approx(result.worst_violation)
-    assert np.isfinite(at).all()
 
 
 def test_the_least_change_of_a_linear_policy_has_a_closed_form() -> None:
@@ -380,3 +380,100 @@ def test_a_policy_that_does_not_fit_is_refused() -> None:
     with pytest.raises(hr.InvalidPolicy, match=r"Discrete\(2\), but the policy is a Gaussian"):
         hr.Reinforce("CartPole-v1", gaussian(4, 1))
     env.close()
+
+
+# --- what a review found --------------------------------------------------------------------------
+
+
+def test_a_certificate_is_about_what_the_policy_decides() -> None:
+    box = hr.Box([-1.0, -1.0, -1.0], [1.0, 1.0, 1.0])
+    with pytest.raises(hr.InvalidConstraint, match="is about the probability of an action"):
+        hr.certify(gaussian(), hr.AtLeast(0.2, 0, box))
+    with pytest.raises(hr.InvalidConstraint, match="is about a mean action"):
+        hr.certify(hr.CategoricalPolicy(gaussian().module), hr.AtMost(0.9, TORQUE, box))
+    same = gaussian().module
+    assert weights_hash(hr.CategoricalPolicy(same)) != weights_hash(hr.GaussianPolicy(same, 1.0))
+
+
+def test_a_certified_mean_is_rounded_to_the_safe_side() -> None:
+    policy = gaussian(2, 1, hidden=[50])
+    box = hr.Box([-1.0, -1.0], [1.0, 1.0])
+    certificate = hr.certify(policy, hr.AtMost(1e10, TORQUE, box))
+    assert certificate.highest is not None
+    assert certificate.highest >= policy.mean(box.sample(20_000, np.random.default_rng(0))).max()
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_margins_of_regions_are_in_standard_deviations(size: float) -> None:
+    module = gaussian(2, 1, hidden=[100]).module
+    with torch.no_grad():
+        module[2].weight.mul_(size)  # type: ignore[index]
+        module[2].bias.mul_(size)  # type: ignore[index]
+    policy = hr.GaussianPolicy(module, 0.3 * size)
+    box = hr.Box([-0.5, -0.2], [0.5, 0.4])
+    hr.enforce(policy, [hr.AtLeast(size, TORQUE, box)], 1e-6 * size).raise_if_unsatisfied()
+    lowest = policy.mean(box.sample(5000, np.random.default_rng(0))).min()
+    assert size <= lowest <= 1.05 * size
+
+
+class Picky(gym.Wrapper[Any, Any, Any, Any]):
+    """Takes nothing but what its action space contains."""
+
+    def step(self, action: Any) -> Any:
+        assert self.action_space.contains(action)
+        return super().step(action)
+
+
+def test_environments_get_actions_that_their_space_contains() -> None:
+    policy = hr.GaussianPolicy(gaussian(3, 1, hidden=[20]).module, 5.0)
+    env = Picky(gym.make("Pendulum-v1", max_episode_steps=30))
+    agent = hr.Reinforce(env, policy)
+    agent.learn(1, progress_bar=False)
+    assert env.action_space.contains(agent.predict(np.zeros(3))[0])
+    assert hr.evaluate(policy, env, episodes=1).lengths == (30,)
+    assert watch(env, policy, seed=0, episodes=1, deterministic=False)[0].score < 0.0
+
+
+def test_noise_is_saved_and_kept(tmp_path: Path) -> None:
+    env = gym.make("Pendulum-v1")
+
+    def own() -> nn.Module:  # an architecture that a file cannot describe
+        return nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.Tanh(), nn.Linear(8, 1)).double()
+
+    agent = hr.Reinforce(env, hr.GaussianPolicy(own(), 0.2))
+    agent.save(tmp_path / "agent.safetensors")
+    with pytest.raises(hr.InvalidRun, match=r"standard deviation 0.2, but .* passed has 5.0"):
+        hr.Reinforce.load(tmp_path / "agent.safetensors", env, hr.GaussianPolicy(own(), 5.0))
+    hr.Reinforce.load(tmp_path / "agent.safetensors", env, hr.GaussianPolicy(own(), 0.2))
+    known = hr.Reinforce(env, hr.GaussianPolicy.mlp(env, hidden=[8]))
+    known.save(tmp_path / "known.safetensors")
+    with pytest.raises(hr.InvalidRun, match="saved policy has continuous actions, but the env"):
+        hr.Reinforce.load(tmp_path / "known.safetensors", "CartPole-v1")
+
+
+def test_more_that_is_refused() -> None:
+    box = hr.Box([-1.0, -1.0, -1.0], [1.0, 1.0, 1.0])
+    with pytest.raises(hr.InvalidConstraint, match="Between: a network cannot keep a mean action"):
+        hr.Between(0.5, 0.5, TORQUE, box)
+    with pytest.raises(hr.InvalidConstraint, match="An action is an index"):
+        hr.AtLeast(0.1, hr.Mean([0]), box)  # type: ignore[arg-type]
+    with pytest.raises(hr.InvalidConstraint, match="all weights are zero"):
+        hr.Linear([hr.Term(states(1)[0], TORQUE, 0.0)], lower=1.0)
+    with pytest.raises(hr.InvalidPolicy, match="standard deviation must be a positive number"):
+        hr.GaussianPolicy(gaussian().module, "abc")  # type: ignore[arg-type]
+    with pytest.raises(hr.InvalidPolicy, match="`std` must be a positive part"):
+        gaussian(std="abc")
+    two = hr.GaussianPolicy(gaussian(3, 1).module, [0.5, 2.0])
+    with pytest.raises(hr.ShapeMismatch, match="2 standard deviations"):
+        two.act(states(1)[0], np.random.default_rng(0))
+    integers = (gym.spaces.Box(-1.0, 1.0, (3,)), gym.spaces.Box(-3, 3, (1,), np.int64))
+    with pytest.raises(hr.InvalidPolicy, match="must be a Box of floats"):
+        hr.GaussianPolicy.mlp(integers)
+    with pytest.raises(hr.InvalidBatch, match="actions of a batch must be numbers"):
+        hr.Batch([[1.0, 2.0]], [["a"]], [1.0])
+
+
+def test_enforcing_inside_no_grad() -> None:
+    policy = gaussian(3, 1, hidden=[20, 20])
+    with torch.no_grad():
+        hr.enforce(policy, [hr.AtLeast(1.0, TORQUE, hr.Points(states(2)))]).raise_if_unsatisfied()

@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
 from typing import Any, final
 
+import gymnasium
+import stable_baselines3
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
 from benchmarks.ppo.studies import PRESSURE, Arm, Study
+from handrail import load_rulebook
 from handrail.parallel import Task
 from handrail.sb3 import Handrail
 from handrail.storage import to_json, write_atomically
 from handrail.threads import one_thread
+from handrail.version import VERSION
 
 _ALGORITHMS: dict[str, Any] = {"PPO": PPO, "A2C": A2C}
 
@@ -47,11 +52,6 @@ class Trained:
     iterations: int
     holdings: int
 
-    @property
-    def overhead(self) -> float:
-        """The callback's part of the time of training."""
-        return self.holding_seconds / self.seconds
-
 
 @final
 class _Scores(BaseCallback):
@@ -61,7 +61,6 @@ class _Scores(BaseCallback):
         super().__init__()
         self.scores: list[float] = []
         self.ends: list[int] = []
-        self.stopped = False
         self._say, self._stop, self._steps = say, stop, steps
 
     def _on_step(self) -> bool:
@@ -75,8 +74,7 @@ class _Scores(BaseCallback):
         self._say(self.num_timesteps / self._steps)
 
     def _on_rollout_end(self) -> None:
-        self.stopped = self._stop()
-        if self.stopped:
+        if self._stop():
             raise _Stopped
 
 
@@ -101,8 +99,20 @@ class Training(Task):
 
     @property
     def path(self) -> Path:
-        """Where what was trained is written."""
-        return self.folder / f"{self.name}.json"
+        """Where what was trained is written: other settings, rules or versions, another file."""
+        return self.folder / f"{self.name}-{self._fingerprint()}.json"
+
+    def _fingerprint(self) -> str:
+        settings = {key: str(value) for key, value in self.study.settings.items()}
+        known = {
+            **asdict(self.study),
+            "settings": settings,
+            "arms": None,  # how many seeds there are is nothing to a single one
+            "pressure": PRESSURE,
+            "constraints": load_rulebook(self.study.rules).text,
+            "versions": [VERSION, stable_baselines3.__version__, gymnasium.__version__],
+        }
+        return sha256(to_json(known).encode()).hexdigest()[:8]
 
     def run(self, say: Callable[[Any], None], stop: Callable[[], bool]) -> None:
         """Train and write; nothing is written if it was stopped."""

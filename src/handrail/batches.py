@@ -50,6 +50,8 @@ class Batch:
                 f"{actions.dtype} from {actions.min()}."
             )
         for what, values in (("states", states), ("actions", actions), ("returns", returns)):
+            if not np.issubdtype(values.dtype, np.number):
+                raise InvalidBatch(f"The {what} of a batch must be numbers, not {values.dtype}.")
             bad = np.flatnonzero(~np.isfinite(values.reshape(len(states), -1)).all(axis=1))
             if len(bad):
                 raise InvalidBatch(f"The {what} of a batch are not finite at step {bad[0]}.")

@@ -35,9 +35,10 @@ Certify = Callable[[Constraint, float], Certificate]
 
 
 def weights_hash(policy: Policy) -> str:
-    """SHA-256 of the architecture and of every weight, bit for bit."""
+    """SHA-256 of the architecture, of what is decided, and of every weight, bit for bit."""
     weights, architecture = pack_policy(policy)
-    return digest_of(weights, {"architecture": architecture})
+    head = {"architecture": architecture, "quantity": policy.quantity.value}
+    return digest_of(weights, head)
 
 
 def write_certificates(

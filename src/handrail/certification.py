@@ -17,6 +17,7 @@ from handrail.arrays import Array, Mask
 from handrail.bounders import Bounder
 from handrail.constraints import Constraint, PlacedConstraint
 from handrail.errors import InvalidArgument, InvalidConstraint, ShapeMismatch
+from handrail.expansion import refuse_other_quantity
 from handrail.layers import Layers
 from handrail.margins import Margin, at_least, at_most
 from handrail.policies import Policy
@@ -160,6 +161,7 @@ class _Question:
                 f"{constraint.name!r} has {states[0].size} coordinates but the policy observes "
                 f"{layers.n_observations}. Give a range or a value for each."
             )
+        refuse_other_quantity(constraint, len(layers.biases[-1]), policy)
         row = constraint.rows_at(states, len(layers.biases[-1]))
         if not row.is_about_one_state().all():
             raise _relates_states(constraint)

@@ -37,8 +37,9 @@ def in_words(action: Action) -> str:
 
 def check_actions(action: Action) -> None:
     """Every action an index, every weight a number, not all of them zero."""
-    if not isinstance(action, Mapping | Mean):
-        check_action(action)
+    plain = action.dimension if isinstance(action, Mean) else action
+    if not isinstance(plain, Mapping):
+        check_action(plain)
     actions = as_mapping(action)
     if not actions:
         raise InvalidConstraint("The action mapping is empty: name at least one action.")

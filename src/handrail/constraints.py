@@ -196,6 +196,8 @@ class Between(ActionConstraint):
         check_bound(self.lower, self.action)
         check_bound(self.upper, self.action)
         check_order(self.lower, self.upper)
+        if self.lower == self.upper:
+            _refuse_region(self)
         set_default_name(self, f"{self.lower:g} <= {in_words(self.action)} <= {self.upper:g}")
 
     def rows_at(self, states: Array, n_actions: int) -> Rows:
@@ -203,12 +205,12 @@ class Between(ActionConstraint):
         return _rows_at(self, self.action, states, n_actions, lower=self.lower, upper=self.upper)
 
 
-def _refuse_region(constraint: Equal) -> None:
+def _refuse_region(constraint: Equal | Between) -> None:
     if isinstance(constraint.where, Region):
         what = "probability" if constraint.quantity is Quantity.PROBABILITY else "mean action"
         raise InvalidConstraint(
-            f"Equal: a network cannot keep a {what} at one value on all the states of a "
-            "region. Use Between(lower, upper, …) there, or Points."
+            f"{type(constraint).__name__}: a network cannot keep a {what} at one value on all the "
+            "states of a region. Use Between(lower, upper, …) there, or Points."
         )
 
 

@@ -20,6 +20,7 @@ from handrail.arrays import Array, Indices, Mask
 from handrail.categorical import CategoricalPolicy
 from handrail.constraints import AtLeast, AtMost, Between, Constraint
 from handrail.errors import InvalidArgument, ShapeMismatch
+from handrail.gaussian import GaussianPolicy
 from handrail.regions import Points, Region
 
 # State (n_coordinates,) -> action.
@@ -191,9 +192,16 @@ def _asking(controller: Any, n_coordinates: int, actions: Sequence[int]) -> _Ask
         raise InvalidArgument(
             "A policy has probabilities rather than an action: constraints_from keeps to those."
         )
+    if isinstance(controller, GaussianPolicy):
+        raise InvalidArgument(
+            "A GaussianPolicy has mean actions rather than one action of several: "
+            "mean_constraints_from keeps to those."
+        )
     if callable(controller):
         return lambda states: np.array([_answer(controller, one) for one in states], dtype=np.intp)
-    gain = _gain(controller, n_coordinates)
+    (gain,) = gain_matrix(controller, n_coordinates, one_row=True)
+    if not gain.any():
+        raise InvalidArgument("The gain matrix must not be zero throughout: no sign would decide.")
     negative, positive = _pair(actions)
     return lambda states: np.where(states @ gain < 0.0, positive, negative)  # u = -K s
 
@@ -216,25 +224,27 @@ def _answer(controller: ActionRule, state: Array) -> int:
     return int(index)
 
 
-def _gain(controller: Any, n_coordinates: int) -> Array:
+def gain_matrix(controller: Any, n_coordinates: int, *, one_row: bool) -> Array:
+    """A finite gain matrix (n_actions, n_coordinates), of one row where a sign must decide."""
     try:
-        gain = np.asarray(controller, dtype=np.float64)
+        given = np.asarray(controller, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidArgument(
             f"A controller is a function from a state to an action, a gain matrix, or a policy, "
             f"not {controller!r}."
         ) from None
-    if gain.shape not in ((n_coordinates,), (1, n_coordinates)):
+    gain = np.atleast_2d(given)
+    if gain.ndim != 2 or gain.shape[1] != n_coordinates or (one_row and len(gain) != 1):
+        several = f"(n_actions, {n_coordinates})"
+        single = f"(1, {n_coordinates}), since one sign chooses between two actions"
         raise ShapeMismatch(
-            f"The gain matrix has shape {gain.shape}, but states of the region have "
-            f"{n_coordinates} coordinates: expected ({n_coordinates},) or (1, {n_coordinates}), "
-            "since one sign chooses between two actions."
+            f"The gain matrix has shape {given.shape}, but states of the region have "
+            f"{n_coordinates} coordinates: expected ({n_coordinates},) or "
+            f"{single if one_row else several}."
         )
-    if not np.isfinite(gain).all() or not gain.any():
-        raise InvalidArgument(
-            f"The gain matrix {gain.tolist()} must be finite, and not zero throughout."
-        )
-    return gain.reshape(n_coordinates)
+    if not np.isfinite(gain).all():
+        raise InvalidArgument(f"The gain matrix {given.tolist()} must be finite.")
+    return gain
 
 
 def _pair(actions: Sequence[int]) -> tuple[int, int]:

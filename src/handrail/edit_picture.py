@@ -29,6 +29,7 @@ from matplotlib.figure import Figure
 # White where nothing changed, orange for less, purple for more, not too dark for black lines. Grey
 # cannot tell the two ends apart, so labelled lines say the sign as well.
 _LESS_AND_MORE = ListedColormap(colormaps["PuOr"](np.linspace(0.1, 0.9, 256)), name="change")
+# Parts of the range of the output: of a probability 1, of a mean the width of the action's range.
 _LINES = (-0.5, -0.1, 0.1, 0.5)
 _SMALLEST_SCALE = 0.05
 
@@ -60,7 +61,8 @@ def edit_figure(
         if values[action].min() < 0.5 * sum(limits) < values[action].max():
             axes.plot([], [], color=HALF, linestyle="--", label=half)
         axes.set_title(when, fontsize=10)
-    shades = _draw_change(panels[2], after[action] - before[action], plane)
+    width = limits[1] - limits[0]
+    shades = _draw_change(panels[2], after[action] - before[action], plane, width)
     panels[2].set_title("change", fontsize=10)
     for axes in panels:
         _draw_places(axes, rulebook, effects, plane)
@@ -82,9 +84,10 @@ def _shown_action(rulebook: Rulebook, before: Array, after: Array) -> int:
     return int(np.abs(after - before).max(axis=(1, 2)).argmax())
 
 
-def _draw_change(axes: Axes, change: Array, plane: Slice) -> QuadMesh:
+def _draw_change(axes: Axes, change: Array, plane: Slice, width: float) -> QuadMesh:
+    """With lines at round parts of the width of what the output can be."""
     across, up, _ = plane.states()
-    scale = max(float(np.abs(change).max()), _SMALLEST_SCALE)
+    scale = max(float(np.abs(change).max()), _SMALLEST_SCALE * width)
     mesh = axes.pcolormesh(
         across,
         up,
@@ -95,7 +98,7 @@ def _draw_change(axes: Axes, change: Array, plane: Slice) -> QuadMesh:
         shading="auto",
         rasterized=True,
     )
-    levels = [level for level in _LINES if change.min() < level < change.max()]
+    levels = [part * width for part in _LINES if change.min() < part * width < change.max()]
     if levels:
         styles = ["dashed" if level < 0.0 else "solid" for level in levels]
         lines = axes.contour(

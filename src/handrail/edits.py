@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from numbers import Real
+from typing import Any, final
 
-import numpy as np
 from numpy.typing import ArrayLike
 from torch import nn
 
@@ -33,8 +34,10 @@ class Edit:
     Attributes:
         enforcement: how it was made to obey.
         before: its violations before, worst first.
-        after: the same after; of an edit that was refused, as it would have been.
-        side_effects: where else it changed; of an edit that was refused, would have changed.
+        after: the same after; of an edit that was refused for its side effects, as it would have
+            been; of one whose constraints could not be held, as before.
+        side_effects: where else it changed; of an edit that was refused for them, would have
+            changed; of one whose constraints could not be held, none.
         relative_change: ‖Δθ‖ / ‖θ‖ of the weights.
         max_change: the largest side effect that was allowed.
         tolerance: the violation that counts as none.
@@ -142,14 +145,19 @@ def _as_policy(policy: Policy | nn.Module) -> Policy:
 def _check(
     max_change: float | None, tolerance: float, selection: Selection | None, prove: bool
 ) -> None:
-    if not (np.isfinite(tolerance) and tolerance > 0.0):
+    if not (_is_finite(tolerance) and tolerance > 0.0):
         raise InvalidArgument(f"The tolerance must be positive and finite, not {tolerance!r}.")
-    if max_change is not None and not (np.isfinite(max_change) and max_change >= 0.0):
+    if max_change is not None and not (_is_finite(max_change) and max_change >= 0.0):
         raise InvalidArgument(f"max_change must be a number from 0 on, not {max_change!r}.")
     if prove and selection is not None:
         raise InvalidArgument(
             "Say how regions are held once: prove=True, or selection=Everywhere(prove=True)."
         )
+
+
+def _is_finite(value: Any) -> bool:
+    """A number at all, and finite."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _references(
@@ -165,8 +173,7 @@ def _excess(effects: SideEffects, max_change: float | None) -> str:
     if max_change is None or effects.largest_change <= max_change:
         return ""
     return (
-        f"Holding the constraints changes the probability of action {effects.action} by "
-        f"{effects.largest_change:.3g} at {state_in_words(effects.at)}, a reference state of which "
-        f"no constraint speaks; at most {max_change:g} is allowed (max_change). Allow more, relax "
+        f"Holding the constraints changes {effects.output_in_words} by {effects.largest_change:.3g} "
+        f"at {state_in_words(effects.at)}, a reference state of which no constraint speaks; at most {max_change:g} is allowed (max_change). Allow more, relax "
         "the constraints, or leave that state out if it does not matter."
     )

@@ -60,7 +60,7 @@ class Exchange:
 
     Args:
         expansion: constraints at points and on regions.
-        margin: how far inside their bounds working states are held (`Rows.insets`).
+        margin: how far inside their bounds working states are held, in units of each region.
     """
 
     def __init__(self, expansion: Expansion, margin: float) -> None:
@@ -88,15 +88,16 @@ class Exchange:
 
     def _blocks(self) -> list[Rows]:
         pairs = zip(self._expansion.regional, self._working, strict=True)
-        blocks = [regional.rows_at(states) for regional, states in pairs if len(states)]
-        return [rows.tightened(self._margin) for rows in blocks] if self._margin else blocks
+        return [one.inside_rows_at(states, self._margin) for one, states in pairs if len(states)]
 
     def _exactness(self, tolerance: float) -> float:
         """How exactly the working states must be held for the bounds themselves to hold."""
         if not self._margin:
             return tolerance
-        one_state = [one.rows_at(one.constraint.states[:1]) for one in self._expansion.regional]
-        insets = [np.concatenate(rows.insets(self._margin)) for rows in one_state]
+        insets = [
+            np.concatenate(one.rows_at(one.constraint.states[:1]).insets(self._margin * one.unit))
+            for one in self._expansion.regional
+        ]
         return min([tolerance, *(0.5 * float(inset[inset > 0.0].min()) for inset in insets)])
 
     def add(self, found: Found) -> bool:
@@ -116,7 +117,7 @@ class Exchange:
             if len(states):
                 rows = regional.rows_at(states)
                 violations = rows.violations(rows.values(policy.outputs(rows.states)))
-                near = violations > -_FAR_INSIDE * rows.room()
+                near = violations > -_FAR_INSIDE * regional.unit * rows.room()
                 self._working[index] = states[near.reshape(len(states), -1).any(axis=1)]
 
     def hold(self, policy: Policy, find: Find, tolerance: float) -> Enforcement:

@@ -28,18 +28,24 @@ class Regional:
         constraint: what must hold.
         region: where.
         n_actions: of the policy.
+        unit: of a margin: 1 in log-odds; of mean actions, a standard deviation of what is bounded.
     """
 
     name: str
     constraint: PlacedConstraint
     region: Region
     n_actions: int
+    unit: float
 
     def rows_at(self, states: Array) -> Rows:
         """What it says at these states (n, n_coordinates)."""
         rows = self.constraint.rows_at(states, self.n_actions)
         names = tuple(label.replace(self.constraint.name, self.name, 1) for label in rows.labels)
         return replace(rows, labels=names)
+
+    def inside_rows_at(self, states: Array, margin: float) -> Rows:
+        """The same, by a margin inside the bounds."""
+        return self.rows_at(states).tightened(margin * self.unit)
 
 
 @final
@@ -83,16 +89,18 @@ def expand(constraints: Sequence[Constraint], policy: Policy) -> Expansion:
     _refuse_different_shapes(constraints)
     first = constraints[0]
     try:
-        n_actions = policy.outputs(first.states[:1]).shape[1]
+        outputs = policy.outputs(first.states[:1])
     except ShapeMismatch as error:
         raise ShapeMismatch(f"{first.name!r} does not fit the policy. {error}") from error
+    n_actions = outputs.shape[1]
     for one in constraints:
-        _refuse_other_quantity(one, n_actions, policy)
+        refuse_other_quantity(one, n_actions, policy)
     at_points = [one.rows(n_actions) for one in constraints if _region(one) is None]
     fixed = concatenate(at_points) if at_points else None
     if fixed is not None:
         _refuse_repeated_rows(fixed)
-    regional = tuple(part for one in constraints for part in _sub_regions(one, n_actions))
+    scale = policy.scale(outputs)[0]
+    regional = tuple(part for one in constraints for part in _sub_regions(one, scale))
     return Expansion(fixed, regional)
 
 
@@ -100,7 +108,8 @@ def _region(constraint: Constraint) -> Region | None:
     return constraint.region if isinstance(constraint, PlacedConstraint) else None
 
 
-def _sub_regions(constraint: Constraint, n_actions: int) -> list[Regional]:
+def _sub_regions(constraint: Constraint, scale: Array) -> list[Regional]:
+    """Its regions, for a policy whose outputs have this scale (n_actions,)."""
     region = _region(constraint)
     if region is None:
         return []
@@ -111,11 +120,14 @@ def _sub_regions(constraint: Constraint, n_actions: int) -> list[Regional]:
         if len(parts) == 1
         else [f"{constraint.name}, part {k + 1}" for k in range(len(parts))]
     )
-    found = [
-        Regional(name, constraint, part, n_actions) for name, part in zip(names, parts, strict=True)
+    # Actions that the policy does not have are refused here.
+    row = constraint.rows_at(constraint.states[:1], len(scale))
+    probable = constraint.quantity is Quantity.PROBABILITY
+    unit = 1.0 if probable else float(np.abs(row.weights[0]) @ scale)
+    return [
+        Regional(name, constraint, part, len(scale), unit)
+        for name, part in zip(names, parts, strict=True)
     ]
-    found[0].rows_at(constraint.states[:1])  # actions that the policy does not have
-    return found
 
 
 def _refuse_wrong_types(constraints: Sequence[Constraint]) -> None:
@@ -159,7 +171,8 @@ def _refuse_different_shapes(constraints: Sequence[Constraint]) -> None:
             )
 
 
-def _refuse_other_quantity(constraint: Constraint, n_actions: int, policy: Policy) -> None:
+def refuse_other_quantity(constraint: Constraint, n_actions: int, policy: Policy) -> None:
+    """A constraint on mean actions is none on probabilities, and the other way round."""
     if constraint.quantity is policy.quantity:
         return
     if policy.quantity is Quantity.MEAN:

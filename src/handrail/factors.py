@@ -150,7 +150,7 @@ class Factoriser:
     def __init__(self, module: nn.Module, example: Tensor) -> None:
         self._module = module
         candidates: list[Any] = [m for m in module.modules() if _has_closed_form(m)]
-        with _recording(candidates) as calls:
+        with _recording(candidates) as calls, torch.enable_grad():
             logits = module(example[:_PROBES])
         weights = torch.linspace(0.5, 1.5, logits.numel()).to(logits).view_as(logits)
         trainable = {name: p for name, p in module.named_parameters() if p.requires_grad}
@@ -176,7 +176,7 @@ class Factoriser:
 
     def __call__(self, inputs: Tensor, logit_weights: Tensor) -> list[Factor]:
         """Factors of the functionals w · logits(s), for inputs (n, …), weights (n, r, m)."""
-        with _recording(self._layers) as calls:
+        with _recording(self._layers) as calls, torch.enable_grad():
             logits = self._module(inputs)
         uses = [calls[layer][0] for layer in self._layers]
         signals = _signals(logits, uses, logit_weights)

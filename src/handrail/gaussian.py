@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -39,7 +40,10 @@ class GaussianPolicy(Policy):
 
     def __init__(self, module: nn.Module, std: float | Sequence[float]) -> None:
         super().__init__(module)
-        self.std = np.array(std, dtype=np.float64)
+        try:
+            self.std = np.array(std, dtype=np.float64)
+        except (TypeError, ValueError):
+            self.std = np.array(np.nan)
         sound = np.isfinite(self.std).all() and (self.std > 0.0).all()
         if self.std.ndim > 1 or not self.std.size or not sound:
             raise InvalidPolicy(
@@ -74,6 +78,10 @@ class GaussianPolicy(Policy):
         observations, actions = continuous_spaces(env_or_spaces)
         shape, n_actions = observations.shape, int(actions.shape[0])
         network = fresh_network(shape, n_actions, hidden, activation, seed, dtype, scale)
+        if isinstance(std, bool) or not isinstance(std, Real) or not 0.0 < float(std) < np.inf:
+            raise InvalidPolicy(
+                f"`std` must be a positive part of half the range of each action, but got {std!r}."
+            )
         half = 0.5 * (actions.high.astype(np.float64) - actions.low.astype(np.float64))
         return cls(network, (std * half).tolist())
 
@@ -84,7 +92,7 @@ class GaussianPolicy(Policy):
     def mean(self, states: ArrayLike) -> Array:
         """The mean action: (n, n_actions) for a batch, (n_actions,) for one flat observation."""
         if np.ndim(states) == 1:
-            return self._raw_of_one(np.asarray(states))
+            return self.head(self._raw_of_one(np.asarray(states)))
         return self.outputs(states)
 
     def head(self, raw: Array) -> Array:
@@ -124,7 +132,7 @@ class GaussianPolicy(Policy):
         """`act` for many observations in a row."""
 
         def draw(state: Array) -> Array:
-            mean = self._raw_of_one(state)
+            mean = self.head(self._raw_of_one(state))
             action: Array = mean + self.std * rng.standard_normal(len(mean))
             if not np.isfinite(action).all():
                 raise self._not_finite(state)

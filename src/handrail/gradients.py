@@ -58,7 +58,8 @@ def pull_back(policy: Policy, states: ArrayLike, weigh: Weigh) -> Gradient:
     total = [torch.zeros_like(p) for p in parameters]
     start = 0
     for inputs in policy.to_tensor(states).split(ROWS_PER_PASS):
-        raw = policy.module(inputs)
+        with torch.enable_grad():  # whatever the caller is in the middle of
+            raw = policy.module(inputs)
         rows = slice(start, start + len(inputs))
         weights = weigh(policy.head(raw.detach().double().cpu().numpy()), rows)
         parts = torch.autograd.grad(

@@ -27,8 +27,10 @@ from handrail.records import Record, Seconds, make_records, share_seconds
 from handrail.rollout import Episode
 from handrail.rules import Memory, Rules
 from handrail.saving import (
+    check_noise,
     describe_environment,
     load_weights,
+    noise_of,
     pack_policy,
     pack_regional,
     pack_rows,
@@ -159,6 +161,7 @@ class Learner:
             "architecture": architecture,
             "environment": describe_environment(self.player.env),
             "quantity": self.policy.quantity.value,
+            "std": noise_of(self.policy),
             "labels": labels,
             "regions": regions,
             "episodes": self.episodes,
@@ -169,6 +172,7 @@ class Learner:
 
     def restore(self, tensors: Mapping[str, NDArray[Any]], state: dict[str, Any]) -> None:
         """Go to a snapshot of a learner of the same settings, in place."""
+        check_noise(self.policy, state)
         load_weights(self.policy, under("policy.", tensors))
         self._baseline.recall(under("baseline.", tensors))
         if self.rules is not None:

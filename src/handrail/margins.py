@@ -174,8 +174,10 @@ class LinearMargin(Margin):
         return -scale * self.weights[None], np.array([scale * self.threshold])
 
     def worst_value(self, margin: float) -> float:
-        """The margin in units of the action."""
-        return self.threshold + self.sign * self._size * margin
+        """The margin in units of the action, rounded to the safe side."""
+        distance = self._size * margin
+        rounding = 4.0 * np.finfo(np.float64).eps * (abs(self.threshold) + abs(distance))
+        return float(self.threshold + self.sign * (distance - rounding))
 
     @property
     def _size(self) -> float:

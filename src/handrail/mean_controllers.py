@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from handrail.arrays import Array
+from handrail.categorical import CategoricalPolicy
 from handrail.constraints import Between, Constraint
-from handrail.controllers import states_of
+from handrail.controllers import gain_matrix, states_of
 from handrail.errors import InvalidArgument, ShapeMismatch
 from handrail.gaussian import GaussianPolicy
 from handrail.quantities import Mean
@@ -39,7 +40,7 @@ def mean_constraints_from(
         region: where the controller is to be trusted.
         count: states to ask at, evenly spread and always the same ones.
         margin: in the action's own units.
-        limits: (low, high) of the action; what the controller wants beyond them is clipped.
+        limits: (low, high) of the action, numbers or (n_actions,); what the controller wants beyond them is clipped.
         name: constraints are called "name at state 0: mean action 0", …
 
     Returns:
@@ -52,7 +53,7 @@ def mean_constraints_from(
     states = states_of(region, count)
     wanted = _asked(controller, states)
     if limits is not None:
-        wanted = np.clip(wanted, *limits)
+        wanted = np.clip(wanted, *_limits(limits, wanted.shape[1]))
     return [
         Between(
             float(wanted[k, dimension]) - float(margin),
@@ -70,9 +71,16 @@ def _asked(controller: Any, states: Array) -> Array:
     """Actions (n, n_actions) at states (n, n_coordinates)."""
     if isinstance(controller, GaussianPolicy):
         return controller.mean(states)
+    if isinstance(controller, CategoricalPolicy):
+        raise InvalidArgument(
+            "A CategoricalPolicy has probabilities rather than a mean action: constraints_from "
+            "keeps to those."
+        )
     if callable(controller):
-        return np.stack([_answer(controller, state) for state in states])
-    return -states @ _gain(controller, states.shape[1]).T
+        answers = [_answer(controller, state) for state in states]
+        _refuse_ragged(answers, states)
+        return np.stack(answers)
+    return -states @ gain_matrix(controller, states.shape[1], one_row=False).T
 
 
 def _answer(controller: MeanRule, state: Array) -> Array:
@@ -80,12 +88,15 @@ def _answer(controller: MeanRule, state: Array) -> Array:
     where = state.tolist()
     try:
         answer = controller(state.copy())
-        action = np.atleast_1d(np.asarray(answer, dtype=np.float64))
     except Exception as error:  # whatever the user's function does
         raise InvalidArgument(
             f"The controller raised {type(error).__name__} at {where}: {error}"
         ) from error
-    if action.ndim != 1 or not np.isfinite(action).all():
+    try:
+        action = np.atleast_1d(np.asarray(answer, dtype=np.float64))
+    except (TypeError, ValueError):
+        action = np.array([np.nan])
+    if action.ndim != 1 or not action.size or not np.isfinite(action).all():
         raise InvalidArgument(
             f"The controller returned {answer!r} at {where}; expected a finite number, or one for "
             "each dimension of the action."
@@ -93,17 +104,33 @@ def _answer(controller: MeanRule, state: Array) -> Array:
     return action
 
 
-def _gain(controller: Any, n_coordinates: int) -> Array:
+def _refuse_ragged(answers: Sequence[Array], states: Array) -> None:
+    """Actions of different dimensions."""
+    for answer, state in zip(answers, states, strict=True):
+        if len(answer) != len(answers[0]):
+            raise InvalidArgument(
+                f"The controller returned {len(answers[0])} numbers at {states[0].tolist()}, but "
+                f"{len(answer)} at {state.tolist()}: expected one for each dimension of the "
+                "action, the same everywhere."
+            )
+
+
+def _limits(limits: Any, n_actions: int) -> tuple[Array, Array]:
+    """(low, high), each a number or (n_actions,)."""
     try:
-        gain = np.atleast_2d(np.asarray(controller, dtype=np.float64))
+        low, high = (np.asarray(end, dtype=np.float64) for end in limits)
     except (TypeError, ValueError):
         raise InvalidArgument(
-            f"A continuous controller is a function from a state to an action, a gain matrix, or a "
-            f"GaussianPolicy, not {controller!r}."
+            f"limits are the lowest and the highest action, such as (-2.0, 2.0), not {limits!r}."
         ) from None
-    if gain.ndim != 2 or gain.shape[1] != n_coordinates or not np.isfinite(gain).all():
-        raise ShapeMismatch(
-            f"The gain matrix has shape {gain.shape}, but states of the region have "
-            f"{n_coordinates} coordinates: expected finite numbers (n_actions, {n_coordinates})."
+    for end in (low, high):
+        if end.shape not in ((), (n_actions,)):
+            raise ShapeMismatch(
+                f"The controller's actions have {n_actions} dimensions, but limits have the shape "
+                f"{end.shape}: expected two numbers, or two of shape ({n_actions},)."
+            )
+    if not (low <= high).all():  # nor if one is not a number
+        raise InvalidArgument(
+            f"limits are (low, high) with low up to high, such as (-2.0, 2.0), not {limits!r}."
         )
-    return gain
+    return low, high

@@ -15,6 +15,7 @@ from handrail.policies import Policy
 from handrail.rollout import (
     Episode,
     Start,
+    clipped,
     clipping,
     drawing,
     drawing_together,
@@ -101,8 +102,11 @@ class SideBySide(Player):
             )
         self.env = self._envs = envs
         self.spaces = spaces_of(envs)
-        if isinstance(self.spaces[1], gym.spaces.Box):
-            self._envs = gym.wrappers.vector.ClipAction(envs)
+        actions = self.spaces[1]
+        if isinstance(actions, gym.spaces.Box):
+            self._envs = gym.wrappers.vector.TransformAction(
+                envs, lambda drawn: clipped(drawn, actions), envs.action_space
+            )
         self._rounds = max(1, episodes // envs.num_envs)
 
     def play(self, policy: Policy, which: Round) -> list[Episode]:

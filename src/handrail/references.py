@@ -127,5 +127,12 @@ def _speaks_of(constraint: Constraint, states: Array) -> Mask:
     """Which of the states (n, n_coordinates) a constraint is about."""
     if isinstance(constraint, PlacedConstraint) and constraint.region is not None:
         return constraint.region.contains(states)
-    own = {state.tobytes() for state in constraint.states.reshape(len(constraint.states), -1)}
-    return np.array([state.tobytes() in own for state in states])
+    own = set(_keys(constraint.states.reshape(len(constraint.states), -1)))
+    return np.array([key in own for key in _keys(states)])
+
+
+def _keys(states: Array) -> list[bytes]:
+    """Equal for states that are the same to an environment, which observes in float32."""
+    with np.errstate(over="ignore"):  # beyond float32 everything is infinite
+        rounded = states.astype(np.float32) + np.float32(0.0)  # -0.0 + 0.0 is 0.0
+    return [state.tobytes() for state in rounded]

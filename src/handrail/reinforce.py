@@ -23,7 +23,7 @@ from handrail.players import AnyEnvironment, Round, make_player
 from handrail.policies import Actions, Policy
 from handrail.progress import goal_of, progress_line
 from handrail.records import Record, Seconds
-from handrail.rollout import Episode
+from handrail.rollout import Episode, clipped
 from handrail.saving import make_environment, unpack_constraints, unpack_policy
 from handrail.selections import Everywhere, Selection
 from handrail.settings import (
@@ -255,7 +255,7 @@ class Reinforce:
             actions = self.policy.draw(outputs, [self._learner.chance] * len(outputs))
         space = self._learner.player.spaces[1]
         if isinstance(space, gym.spaces.Box):
-            actions = np.clip(actions, space.low, space.high)
+            actions = clipped(actions, space)
         return (actions[0] if single else actions), None
 
     def _as_batch(self, observation: ArrayLike) -> tuple[Array, bool]:
@@ -307,7 +307,7 @@ class Reinforce:
         settings = LearnerSettings(**state["settings"])
         env = make_environment(state["environment"]) if env is None else env
         spaces = make_player(env, settings.episodes_per_update).spaces
-        policy = unpack_policy(spaces, state["architecture"]) if policy is None else policy
+        policy = unpack_policy(spaces, state) if policy is None else policy
         if constraints is None:
             constraints = unpack_constraints(tensors, state)
         return cls.from_snapshot(env, policy, constraints, settings, tensors, state)

@@ -86,6 +86,8 @@ class Linear(Constraint):
             raise InvalidConstraint(
                 f"Linear: states of different shapes: {', '.join(map(str, sorted(set(shapes))))}."
             )
+        if not any(term.weight for term in self.terms):
+            raise InvalidConstraint("Linear: all weights are zero, so nothing is constrained.")
         if len({quantity_of(term.action) for term in self.terms}) > 1:
             raise InvalidConstraint(
                 "Linear: some terms are about probabilities, others about mean actions; a policy "

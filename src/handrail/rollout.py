@@ -89,8 +89,16 @@ def greedy_together(policy: Policy) -> ActTogether:
 
 
 def clipping(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    """The environment, behind a clip of continuous actions to its range: draws may exceed it."""
-    return gym.wrappers.ClipAction(env) if isinstance(env.action_space, gym.spaces.Box) else env
+    """The environment, given continuous actions as it wants them: draws may exceed its range."""
+    space = env.action_space
+    if not isinstance(space, gym.spaces.Box):
+        return env
+    return gym.wrappers.TransformAction(env, lambda action: clipped(action, space), space)
+
+
+def clipped(actions: Any, space: gym.spaces.Box) -> Any:
+    """Actions (…, n_actions) within the range, and of the precision that the space declares."""
+    return np.clip(actions, space.low, space.high).astype(space.dtype)
 
 
 def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:

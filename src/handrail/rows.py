@@ -101,7 +101,7 @@ class Rows:
         )
 
     def room(self) -> Array:
-        """How far inside its bounds there is to be for each row; of mean actions, a unit (n_rows,).
+        """How far inside its bounds each row can be at all (n_rows,); of mean actions, 1.
 
         Inf where nothing can break it.
         """
@@ -116,8 +116,8 @@ class Rows:
     def insets(self, margin: float) -> tuple[Array, Array]:
         """What a margin is at the lower and at the upper bounds; 0 where there is no bound.
 
-        Of a probability it is in log-odds, to first order margin · bound · (1 - bound); of a mean
-        action in the units of the action.
+        Of a probability it is in log-odds, to first order margin · bound · (1 - bound); of mean
+        actions in their own units.
         """
         lowest, highest = self.reach()
         room = 0.25 * (self.upper - self.lower)

@@ -138,29 +138,49 @@ def _from_pairs(value: Any) -> Any:
 
 
 def pack_policy(policy: Policy) -> tuple[Tensors, dict[str, Any] | None]:
-    """The weights, and the architecture where it is known; with the noise of a Gaussian."""
+    """The weights, and the architecture where it is known."""
     weights = {name: value.detach().cpu().numpy() for name, value in _weights(policy).items()}
     architecture = Architecture.of(policy.module)
-    if architecture is None:
-        return weights, None
-    noise = {"std": policy.std.tolist()} if isinstance(policy, GaussianPolicy) else {}
-    return weights, {**asdict(architecture), **noise}
+    return weights, None if architecture is None else asdict(architecture)
 
 
-def unpack_policy(spaces: Spaces, architecture: dict[str, Any] | None) -> Policy:
+def unpack_policy(spaces: Spaces, state: dict[str, Any]) -> Policy:
     """A network of a saved architecture, its weights still to be loaded."""
+    architecture = state["architecture"]
     if architecture is None:
         raise InvalidRun(
             "The saved policy is a network of your own, which only you can build: pass it as "
-            "load(path, policy=CategoricalPolicy(module))."
+            "load(path, policy=CategoricalPolicy(module)), or GaussianPolicy(module, std)."
         )
-    known = {name: architecture[name] for name in ("activation", "dtype")}
-    shape = Architecture(tuple(architecture["hidden"]), **known)
+    quantity = Quantity(state.get("quantity", Quantity.PROBABILITY.value))
+    if isinstance(spaces[1], gym.spaces.Box) != (quantity is Quantity.MEAN):
+        saved = "discrete" if quantity is Quantity.PROBABILITY else "continuous"
+        raise InvalidRun(
+            f"The saved policy has {saved} actions, but the environment acts in {spaces[1]}."
+        )
+    shape = Architecture(**{**architecture, "hidden": tuple(architecture["hidden"])})
     observations, actions = spaces
     if isinstance(actions, gym.spaces.Box):
         network = shape.build(observations.shape, int(actions.shape[0]), seed=0)
-        return GaussianPolicy(network, architecture["std"])
+        return GaussianPolicy(network, state["std"])
     return CategoricalPolicy(shape.build(observations.shape, int(actions.n), seed=0))
+
+
+def noise_of(policy: Policy) -> list[float] | float | None:
+    """The standard deviation of a Gaussian, as plain values."""
+    if not isinstance(policy, GaussianPolicy):
+        return None
+    noise: list[float] | float = policy.std.tolist()
+    return noise
+
+
+def check_noise(policy: Policy, state: dict[str, Any]) -> None:
+    """A learner goes on exactly where it was, so its noise must be what it was."""
+    if noise_of(policy) != state.get("std"):
+        raise InvalidRun(
+            f"The saved policy has the standard deviation {state.get('std')}, but the policy that "
+            f"was passed has {noise_of(policy)}. Pass one with the saved value."
+        )
 
 
 def load_weights(policy: Policy, weights: Mapping[str, NDArray[Any]]) -> None:

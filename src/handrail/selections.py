@@ -65,8 +65,8 @@ class Everywhere(BaseModel):
     sample: Annotated[int, Field(ge=1)] = 3000
     """On how many states each region is measured."""
     margin: Annotated[float, Field(gt=0.0, le=1.0)] = 0.02
-    """How far inside their bounds the chosen states are held, in log-odds (of mean actions: in the
-    action's own units), so that the states between them are inside as well."""
+    """How far inside their bounds the chosen states are held, in log-odds (of mean actions: in
+    standard deviations), so that the states between them are inside as well."""
     prove: bool = False
     """Prove that the constraints hold at every state, before the first step and after every
     update."""

@@ -44,6 +44,13 @@ class SideEffects:
         """Of the reference states, those at which another action is the most probable one."""
         return None if self.changed_choices is None else self.changed_choices / self.states
 
+    @property
+    def output_in_words(self) -> str:
+        """Of which the largest change is: "the probability of action 0", "mean action 0"."""
+        if self.quantity is Quantity.PROBABILITY:
+            return f"the probability of action {self.action}"
+        return f"mean action {self.action}"
+
     def __str__(self) -> str:
         what = "probability" if self.quantity is Quantity.PROBABILITY else "mean action"
         text = (

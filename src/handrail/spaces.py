@@ -84,6 +84,10 @@ def _check_discrete(actions: gym.spaces.Discrete[Any]) -> None:
 
 
 def _check_continuous(actions: gym.spaces.Box) -> None:
+    if not np.issubdtype(actions.dtype, np.floating):
+        raise InvalidPolicy(
+            f"Continuous actions must be a Box of floats, but this environment acts in {actions}."
+        )
     if len(actions.shape) != 1:
         raise InvalidPolicy(
             f"Continuous actions must be a list of numbers, but {actions} has shape "
@@ -92,5 +96,5 @@ def _check_continuous(actions: gym.spaces.Box) -> None:
     if not (np.isfinite(actions.low) & np.isfinite(actions.high)).all():
         raise InvalidPolicy(
             f"Continuous actions need a finite range, but this environment acts in {actions}. "
-            "Wrap it with gymnasium.wrappers.RescaleAction."
+            "Wrap it with gymnasium.wrappers.TransformAction, with a finite Box."
         )

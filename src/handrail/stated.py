@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -38,6 +38,7 @@ class Stated:
         """Refuse what is about another environment than one with these spaces."""
         if self.rulebook is not None:
             _check_names(self.rulebook, observations, actions)
+            _check_ranges(self.rulebook, actions)
         if not isinstance(self.constraints, Sequence):
             return
         for one in self.constraints:
@@ -63,7 +64,7 @@ def _check_names(rulebook: Rulebook, observations: gym.Space[Any], actions: gym.
             f"the policy acts in {actions}: it is about another environment "
             f"({rulebook.environment.id})."
         )
-    n_actions = int(actions.shape[0]) if isinstance(actions, gym.spaces.Box) else _count(actions)
+    n_actions = _count(actions)
     if n_actions != len(rulebook.actions):
         raise InvalidRulebook(
             f"{rulebook.name} names {len(rulebook.actions)} actions "
@@ -72,7 +73,26 @@ def _check_names(rulebook: Rulebook, observations: gym.Space[Any], actions: gym.
         )
 
 
+def _check_ranges(rulebook: Rulebook, actions: gym.Space[Any]) -> None:
+    """Numbers of a file mean something else on another scale."""
+    if rulebook.ranges is None or not isinstance(actions, gym.spaces.Box):
+        return
+    ranges = np.stack([actions.low.ravel(), actions.high.ravel()], axis=1)
+    if not np.allclose(rulebook.ranges, ranges, rtol=1e-6):
+        raise InvalidRulebook(
+            f"{rulebook.name} gives the actions the ranges {_intervals(rulebook.ranges)}, but the "
+            f"policy acts in {_intervals(ranges)}. Write the file in these numbers, or take off "
+            "what scales the actions (RescaleAction)."
+        )
+
+
+def _intervals(ranges: Iterable[Iterable[float]]) -> str:
+    return ", ".join(f"[{low:g}, {high:g}]" for low, high in ranges)
+
+
 def _count(actions: gym.Space[Any]) -> int:
+    if isinstance(actions, gym.spaces.Box):
+        return int(np.prod(actions.shape))
     assert isinstance(actions, gym.spaces.Discrete)  # no policy of ours acts in anything else
     return int(actions.n)
 

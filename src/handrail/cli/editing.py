@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.table import Table
 
 from handrail.arrays import Array
-from handrail.cli.editable import open_editable, save_editable
+from handrail.cli.editable import open_editable
 from handrail.cli.options import import_modules, plane_of, settings_of
+from handrail.cli.policy_files import refuse_ending, refuse_other_sizes, refuse_taken, storing
 from handrail.edit_picture import edit_figure, over_plane
 from handrail.edits import Edit, edit
-from handrail.errors import InvalidArgument, ShapeMismatch, StorageFailure
-from handrail.policies import Policy
+from handrail.errors import InvalidArgument
 from handrail.references import References, given_references, references_of_space
 from handrail.rulebook import Rulebook, load, with_settings
 from handrail.selections import Everywhere, Selection
@@ -78,11 +78,15 @@ def edit_policy(
     book = with_settings(load(constraints), **settings_of(change or []))
     subject = open_editable(path, book)
     drawing = target.with_suffix(".png") if picture is None else picture
-    _refuse_target(target, subject.ending)
-    _refuse_taken(drawing)
-    _refuse_other_sizes(book, subject.policy, path)
+    refuse_ending(target, subject.ending, "The edited policy")
+    refuse_taken(target, "--out")
+    refuse_taken(drawing, "--picture")
+    refuse_other_sizes(book, subject.policy, path)
+    subject.refuse_law(book)
     references = _references(book, states)
     plane = plane_of(book, over, at or [])
+    if subject.note:
+        out.print(f"[yellow]note:[/] {subject.note}", highlight=False, soft_wrap=True)
     before = None if plane is None else over_plane(subject.policy, plane)
     own = measure(subject.policy, subject.constraints) if subject.constraints else None
     result = edit(
@@ -93,7 +97,8 @@ def edit_policy(
         book.settings.tolerance,
         _selection(book, prove),
     ).raise_if_refused()
-    save_editable(subject, target, book)
+    with storing(target):
+        subject.save(target, book)
     own_after = measure(subject.policy, subject.constraints) if subject.constraints else None
     out.print(_table(f"{path}, edited", result, own, own_after, book))
     if own_after is not None and _count(own_after, result) > _count(own, result):
@@ -111,41 +116,9 @@ def edit_policy(
     )
     content = BytesIO()
     figure.savefig(content, format="png", dpi=_DOTS_PER_INCH)
-    _write(drawing, content.getvalue())
+    with storing(drawing):
+        write_atomically(drawing, content.getvalue())
     out.print(f"Wrote {drawing}.", highlight=False, markup=False, soft_wrap=True)
-
-
-def _refuse_target(target: Path, ending: str) -> None:
-    if target.suffix != ending:
-        raise InvalidArgument(
-            f"The edited policy is written as a {ending} file, so --out {target} should be "
-            f"{target.with_suffix(ending)}."
-        )
-    _refuse_taken(target)
-
-
-def _refuse_taken(path: Path) -> None:
-    if path.exists():
-        raise InvalidArgument(f"{path} exists already. Delete it first, or choose another name.")
-    if not path.parent.is_dir():
-        raise InvalidArgument(f"{path} cannot be written: there is no folder {path.parent}.")
-
-
-def _refuse_other_sizes(book: Rulebook, policy: Policy, path: Path) -> None:
-    """A constraint file about another environment."""
-    n_observations, n_actions = len(book.observations), len(book.actions)
-    try:
-        found = policy.outputs(np.zeros((1, n_observations))).shape[1]
-    except ShapeMismatch as error:
-        raise InvalidArgument(
-            f"{book.name} names {n_observations} observations ({', '.join(book.observations)}), "
-            f"which {path} does not observe. {error}"
-        ) from error
-    if found != n_actions:
-        raise InvalidArgument(
-            f"{book.name} names {n_actions} actions ({', '.join(book.actions)}), but {path} "
-            f"chooses among {found}."
-        )
 
 
 def _references(book: Rulebook, states: Path | None) -> References:
@@ -218,10 +191,3 @@ def _broken(found: Violations, result: Edit) -> str:
 
 def _count(found: Violations | None, result: Edit) -> int:
     return 0 if found is None else int((found.violations > result.tolerance).sum())
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise StorageFailure(f"{path} cannot be written: {error.strerror or error}.") from error

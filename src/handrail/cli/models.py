@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
 
 ENDING = ".zip"
+# What a file of Stable-Baselines3 leaves out: the running averages of VecNormalize are another one.
+NORMALISED = (
+    "if it was trained with VecNormalize, it sees normalised observations, which a .zip does not "
+    "say: states and constraints must be in those numbers."
+)
 
 
 def open_model(path: Path) -> tuple[BaseAlgorithm, Policy]:

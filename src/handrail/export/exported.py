@@ -27,7 +27,7 @@ class Exported:
         precision: "float64" or "float32": what it computes in.
         largest_difference: between its outputs (probabilities, or mean actions) and the policy's,
             over all compared states.
-        rounding: of the policy's own outputs there; 0 in float64.
+        rounding: of the policy's own outputs there; 0 if it is float64 itself.
         states_compared: how many those are.
         report: of the constraints, as it is in the file.
     """

@@ -29,7 +29,7 @@ F |= {"gelu": lambda z: z * np.vectorize(erfc)(-z / 2**0.5) / 2, "tanh": np.tanh
 
 
 def outputs(file, states):  # file = dict(np.load("policy.npz")), states (n, n_observations)
-    z = np.asarray(states)
+    z = np.asarray(states, dtype=float)
     for k, activation in enumerate(file["activations"]):
         z = F[activation](z @ file[f"weight_{k}"] + file[f"bias_{k}"])
     return z if file["outputs"] == "mean" else np.exp(z - np.logaddexp.reduce(z, 1, keepdims=True))
@@ -51,7 +51,8 @@ def export_numpy(
 
     For networks of Linear layers and activations. The file holds `weight_k`, `bias_k`,
     `activations`, `outputs` ("probability" or "mean"), and `metadata`, a JSON text; no pickle.
-    Arguments as for `export_onnx`.
+    Weights are as precise as the policy's, the loader computes in float64. Arguments as for
+    `export_onnx`.
     """
     subject = Subject.of(
         policy, constraints, observations, actions, constraint_file, states, tolerance
@@ -72,7 +73,7 @@ def export_numpy(
     return write_compared(
         subject,
         Path(path),
-        str(policy.dtype).removeprefix("torch."),
+        "float64",  # whatever the weights: the loader turns states into that
         run,
         lambda metadata: _packed({**arrays, "metadata": np.array(to_json(metadata))}),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, final
 
 import numpy as np
@@ -14,6 +15,7 @@ from handrail.arrays import Array
 from handrail.constraints import Constraint
 from handrail.errors import InvalidArgument, InvalidPolicy
 from handrail.export.constraint_report import constraint_report
+from handrail.gaussian import GaussianPolicy
 from handrail.policies import Policy
 from handrail.version import VERSION
 
@@ -27,7 +29,8 @@ class Subject:
 
     Attributes:
         policy: to export.
-        metadata: plain values that travel along: version, names, constraint file, report.
+        metadata: plain values that travel along: version, names, constraint file, report,
+            and of a Gaussian its standard deviations.
         states: (n, *observation_shape) to compare the file with the policy at: those that
             constraints speak of, those that were given, and random ones.
     """
@@ -53,19 +56,35 @@ class Subject:
                 f"Expected a policy to export, but got {type(policy).__name__}. Of a learner, "
                 "export agent.policy; of a torch module, CategoricalPolicy(module)."
             )
+        _check_tolerance(tolerance)
         report = constraint_report(policy, constraints, tolerance)
         compared = _states_to_compare(policy, constraints, states)
         _check_names("observations", observations, compared[0].size)
-        _check_names("actions", actions, policy.raw(compared).shape[1])
+        n_actions = policy.raw(compared).shape[1]
+        _check_names("actions", actions, n_actions)
         metadata = {
             "handrail": VERSION,
             "observations": list(observations),
             "actions": list(actions),
             "quantity": policy.quantity.value,
+            **_noise(policy, n_actions),
             "constraints": constraint_file,
             "report": report,
         }
         return cls(policy, metadata, compared)
+
+
+def _check_tolerance(tolerance: Any) -> None:
+    number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
+    if not number or not 0.0 <= float(tolerance) < np.inf:
+        raise InvalidArgument(f"The tolerance must be a number from 0 on, not {tolerance!r}.")
+
+
+def _noise(policy: Policy, n_actions: int) -> dict[str, list[float]]:
+    """One standard deviation for each dimension of the action: the mean alone does not act."""
+    if not isinstance(policy, GaussianPolicy):
+        return {}
+    return {"std": np.broadcast_to(policy.std, (n_actions,)).tolist()}
 
 
 def _states_to_compare(
@@ -89,7 +108,12 @@ def _states_to_compare(
 
 
 def _as_states(states: ArrayLike) -> Array:
-    array = np.asarray(states, dtype=np.float64)
+    try:
+        array = np.asarray(states, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(
+            f"`states` must be finite numbers of shape (n, *observation_shape): {error}."
+        ) from error
     if array.ndim < 2 or not len(array) or not np.isfinite(array).all():
         raise InvalidArgument(
             f"`states` must be finite numbers of shape (n, *observation_shape) with n > 0, but "

@@ -131,7 +131,7 @@ def _tokens(text: str) -> list[_Token]:
     for match in _TOKEN.finditer(text):
         token = _Token(str(match.lastgroup), match[str(match.lastgroup)])
         if token.text == "%":
-            raise InvalidConstraint("probabilities are not in percent: write 0.95, not 95%.")
+            raise InvalidConstraint("nothing is in percent here: write 0.95, not 95%.")
         if token.kind == "other":
             raise InvalidConstraint(f"cannot read {token.text!r} in {text.strip()!r}. {_FORM}")
         if token.kind == "relation" and token.text not in _RELATIONS:

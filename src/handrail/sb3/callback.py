@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import final
 
 import numpy as np
+import torch
 from stable_baselines3.common.callbacks import BaseCallback
+from torch import Tensor
 
 from handrail.certification import Certificate
 from handrail.errors import InvalidArgument
 from handrail.sb3.keeping import Holding, Keeper
 from handrail.sb3.models import refuse_normalised_observations
-from handrail.sb3.pressure import Pressure
+from handrail.sb3.pressure import Pressure, take_off
 from handrail.selections import Everywhere, Selection
 from handrail.stated import AnyConstraints, Stated
 
-# Finer is at the mercy of float32: with 1e-6, 17 of 48 enforcements on steep networks failed in the
-# rounding of their logits, with 1e-5 none did (a slow test of tests/test_sb3.py).
+# Finer is at the mercy of float32: with 1e-6, enforcements on steep networks fail in the rounding
+# of their logits, with 1e-5 none of 48 does (the tests of tests/test_sb3.py about float32).
 TOLERANCE = 1e-5
 
 
@@ -24,9 +26,10 @@ TOLERANCE = 1e-5
 class Handrail(BaseCallback):
     """Makes a model obey before it acts, and again before every later rollout.
 
-    The constraints hold before the first rollout, before each rollout after an update, and when
+    The constraints hold when training starts, before each rollout after an update, and when
     training ends: the policy that acts obeys, and so does the one you get. Between two rollouts the
-    algorithm changes the policy as it likes, but that policy does not act.
+    algorithm changes the policy as it likes, but that policy does not act. In a list of callbacks
+    put this one first: those in front of it are told of a rollout before the policy is held.
 
     Only the actor's parameters are changed, in place: the critic and what both share stay bit for
     bit as they are. So does the optimiser's state: Adam's moments remain those of the gradients it
@@ -35,7 +38,8 @@ class Handrail(BaseCallback):
     Args:
         constraints: a list, a `Rulebook`, or the path or bundled name of a constraint file. Of a
             file only the constraints count; its settings are for `Reinforce`.
-        tolerance: the largest violation allowed at points. States of regions have none.
+        tolerance: the largest violation allowed at points. States of regions have none. Where
+            float32 is coarser than that (4 spacings of the largest bound), it counts instead.
         selection: how regions are held; by default `Everywhere()`.
         prove: end every holding with a certificate for every region, as `Everywhere(prove=True)`.
         pressure: strength of a pull towards the constraints inside every step of the optimiser,
@@ -70,6 +74,8 @@ class Handrail(BaseCallback):
         self._pressure: Pressure | None = None
         self._history: list[Holding] = []
         self._certificates: tuple[Certificate, ...] = ()
+        self._told = False  # of a rollout of this training
+        self._left: list[Tensor] | None = None  # the network when training started, held
 
     @property
     def history(self) -> tuple[Holding, ...]:
@@ -94,24 +100,32 @@ class Handrail(BaseCallback):
     def _init_callback(self) -> None:
         """What cannot be held is refused here, before training; learning on goes on from here."""
         refuse_normalised_observations(self.model)  # the environment may be another one by now
-        if self._pressure is not None:
-            self._pressure.end()  # left on by a training that was interrupted
+        self._told, self._left = False, None
         if self._keeper is None or not self._keeper.keeps(self.model):
             self._keeper = Keeper(self.model, self._stated, self._selection, self._tolerance)
             self._history, self._certificates = [], ()
             if self._strength:
                 self._pressure = Pressure(
-                    self.model.policy, self._keeper.policy, self._strength, self._tolerance
+                    self.model, self._keeper.policy, self._strength, self._keeper.tolerance
                 )
+        take_off(self.model.policy.optimizer)  # left on by a training that was interrupted
+
+    def _on_training_start(self) -> None:
+        self._hold()
+        self._left = self._network()
 
     def _on_rollout_start(self) -> None:
-        self._hold()
+        self._told = True
+        left, self._left = self._left, None
+        # Callbacks behind this one may have changed the policy since training started.
+        if left is None or not all(map(torch.equal, left, self._network())):
+            self._hold()
 
     def _on_step(self) -> bool:
-        if not self._history:
+        if not self._told:
             raise InvalidArgument(
-                "Nobody told Handrail that a rollout starts, so the constraints were never made to "
-                "hold. Give it to `learn` itself, alone or in a list, not to another callback."
+                "Nobody told Handrail that a rollout starts, so the constraints are not made to hold "
+                "after updates. Give it to `learn` itself, alone or in a list, not to another callback."
             )
         return True
 
@@ -121,6 +135,10 @@ class Handrail(BaseCallback):
 
     def _on_training_end(self) -> None:
         self._hold()
+
+    def _network(self) -> list[Tensor]:
+        """A copy of all that decides how the model acts."""
+        return [one.detach().clone() for one in self.model.policy.state_dict().values()]
 
     def _hold(self) -> None:
         if self._pressure is not None:

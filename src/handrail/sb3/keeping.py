@@ -6,16 +6,21 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import final
 
+import numpy as np
+import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 from handrail.enforcement import Enforcement
 from handrail.errors import UnsatisfiedConstraints
-from handrail.expansion import expand
+from handrail.expansion import Expansion, expand
 from handrail.obedience import make_rules
+from handrail.policies import Policy
 from handrail.sb3.models import policy_of
 from handrail.selections import Selection
 from handrail.stated import Stated
 from handrail.threads import one_thread
+
+_SPACINGS = 4.0
 
 
 @final
@@ -50,10 +55,12 @@ class Keeper:
         model: its actor is changed in place.
         stated: what must hold.
         selection: how regions are held.
-        tolerance: the largest violation allowed.
+        tolerance: the largest violation allowed; what is finer than the model computes is not
+            asked of it.
 
     Attributes:
         policy: of the model, on its very parameters.
+        tolerance: the largest violation allowed of this model.
         rules: remember from one holding to the next which states of regions matter.
     """
 
@@ -62,10 +69,11 @@ class Keeper:
     ) -> None:
         self._model = model
         self._network = model.policy
-        self._tolerance = tolerance
         self.policy = policy_of(model)
         stated.check_spaces(model.observation_space, model.action_space)
-        self.rules = make_rules(expand(stated.constraints, self.policy), selection, self.policy)
+        expansion = expand(stated.constraints, self.policy)
+        self.tolerance = max(tolerance, _finest(expansion, self.policy))
+        self.rules = make_rules(expansion, selection, self.policy)
 
     def keeps(self, model: BaseAlgorithm) -> bool:
         """Whether this is the model, with the network it had."""
@@ -77,7 +85,7 @@ class Keeper:
         self._network.set_training_mode(False)  # as it acts; `train` goes back by itself
         with one_thread():
             before = self.rules.measure(self.policy).worst_violation
-            result = self.rules.hold(self.policy, self._tolerance)
+            result = self.rules.hold(self.policy, self.tolerance)
         timesteps = self._model.num_timesteps
         if not result.satisfied:
             raise UnsatisfiedConstraints(
@@ -94,3 +102,15 @@ class Keeper:
             parameter_change=result.parameter_change,
         )
         return holding, result
+
+
+def _finest(expansion: Expansion, policy: Policy) -> float:
+    """What outputs near the largest bound can be told apart by: a mean of 750 is not held to 1e-5.
+
+    A few spacings of the numbers, since a network's last sum rounds more than once.
+    """
+    if policy.dtype == torch.float64 or expansion.fixed is None:
+        return 0.0
+    bounds = np.abs([expansion.fixed.lower, expansion.fixed.upper])
+    largest = bounds[np.isfinite(bounds)].max(initial=0.0)
+    return _SPACINGS * torch.finfo(policy.dtype).eps * float(largest)

@@ -10,8 +10,10 @@ import numpy as np
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.distributions import CategoricalDistribution, DiagGaussianDistribution
-from torch import Tensor, nn
+from stable_baselines3.common.policies import ActorCriticPolicy
+from torch import nn
 
+from handrail.arrays import Array
 from handrail.categorical import CategoricalPolicy
 from handrail.errors import InvalidPolicy
 from handrail.gaussian import GaussianPolicy
@@ -21,9 +23,22 @@ from handrail.sb3.actors import ActorCritic, actor_of, critic_parameters
 
 WHAT_WORKS = "PPO, A2C, TRPO and MaskablePPO"
 _PARTS = ("pi_features_extractor", "mlp_extractor", "action_net", "value_net", "action_dist")
+# Of sb3-contrib, which is optional: a model that uses these modules has imported them.
+_MASKABLE = "sb3_contrib.common.maskable.policies"
 _MASKED = "sb3_contrib.common.maskable.distributions"
+# All that stands between the layers and an action: in rollouts, in updates and in `predict`.
+_WAYS_TO_ACT = (
+    "forward",
+    "predict",
+    "_predict",
+    "get_distribution",
+    "evaluate_actions",
+    "_get_action_dist_from_latent",
+    "extract_features",
+)
 _PROBES = 4  # observations at which the actor is compared with the policy it was taken from
-_AGREEMENT = 1e-3
+_AGREEMENT = 1e-3  # of the spread of the raw outputs: those of a fresh network are tiny
+_ROUNDING = 32.0 * float(np.finfo(np.float32).eps)  # of their size
 
 
 def policy_of(model: BaseAlgorithm) -> Policy:
@@ -35,7 +50,8 @@ def policy_of(model: BaseAlgorithm) -> Policy:
 
     Args:
         model: PPO, A2C, or sb3-contrib's TRPO or MaskablePPO. Of MaskablePPO, these are the
-            probabilities before any mask; of continuous actions, the means before they are clipped.
+            probabilities before any mask; of continuous actions, the means before they are clipped,
+            and `std` is a copy of what log_std says now: it does not follow a model that learns on.
     """
     policy = _actor_critic(model)
     refuse_normalised_observations(model)
@@ -54,7 +70,10 @@ def policy_of(model: BaseAlgorithm) -> Policy:
 
 
 def refuse_normalised_observations(model: BaseAlgorithm) -> None:
-    """Constraints speak of the environment's numbers; the policy must see the same ones."""
+    """Constraints speak of the environment's numbers; the policy must see the same ones.
+
+    A model without an environment, as one just loaded, does not say what it was trained on.
+    """
     env = model.get_env()
     if env is None:
         return
@@ -67,7 +86,8 @@ def refuse_normalised_observations(model: BaseAlgorithm) -> None:
             f"{name} shows the policy other numbers than those that constraints speak of, and "
             "changes its scale during every rollout. Use VecNormalize(env, norm_obs=False) "
             "(rewards may be normalised), or scale observations by fixed numbers, for example with "
-            "gymnasium.wrappers.RescaleObservation, and write the constraints in these."
+            "gymnasium.wrappers.TransformObservation(env, lambda seen: seen / sizes, new_space), "
+            "and write the constraints in these."
         )
 
 
@@ -95,7 +115,33 @@ def _actor_critic(model: Any) -> ActorCritic:
             "`policy_net`. Name the actor's part of a custom network policy_net, the critic's "
             "value_net."
         )
+    _refuse_own_ways_to_act(policy)
     return policy
+
+
+def _refuse_own_ways_to_act(policy: ActorCritic) -> None:
+    """By identity: what a method of somebody else does at other weights, no numbers can tell."""
+    bases = _known_policies()
+    base = next((one for one in bases if isinstance(policy, one)), None)
+    if base is None:
+        raise InvalidPolicy(
+            f"{type(policy).__name__} is no {' or '.join(one.__name__ for one in bases)}, so how "
+            f"it acts is not known. Handrail works with the policies of {WHAT_WORKS}."
+        )
+    for name in _WAYS_TO_ACT:
+        method = getattr(policy, name)
+        if getattr(method, "__func__", method) is not getattr(base, name):
+            raise InvalidPolicy(
+                f"{type(policy).__name__} does not act by its layers alone: it has a `{name}` of "
+                f"its own instead of that of {base.__name__}. Handrail changes layers, so it "
+                "cannot hold a policy with a forward pass of its own. Put what it does into "
+                "policy_net or a features extractor."
+            )
+
+
+def _known_policies() -> list[type[Any]]:
+    maskable = sys.modules.get(_MASKABLE)
+    return [ActorCriticPolicy, *([] if maskable is None else [maskable.MaskableActorCriticPolicy])]
 
 
 def _refuse_observations(space: gym.Space[Any]) -> None:
@@ -113,24 +159,25 @@ def _refuse_observations(space: gym.Space[Any]) -> None:
 
 
 def _by_distribution(policy: ActorCritic, actor: nn.Module) -> Policy:
-    """The policy whose head is the model's distribution."""
+    """The policy whose head is the model's distribution; a class derived from it may be another."""
     distribution = policy.action_dist
-    masked = sys.modules.get(_MASKED)  # a model with this distribution has imported it
-    categorical = isinstance(distribution, CategoricalDistribution) or (
-        masked is not None and isinstance(distribution, masked.MaskableCategoricalDistribution)
-    )
-    if categorical:
+    masked = sys.modules.get(_MASKED)
+    categorical = [
+        CategoricalDistribution,
+        *([] if masked is None else [masked.MaskableCategoricalDistribution]),
+    ]
+    if type(distribution) in categorical:
         return CategoricalPolicy(actor)
     if policy.squash_output:
         raise InvalidPolicy(
             "squash_output=True sends mean actions through tanh; constraints on them are not "
             "supported. Leave it at False."
         )
-    if isinstance(distribution, DiagGaussianDistribution):
+    if type(distribution) is DiagGaussianDistribution:
         return GaussianPolicy(actor, policy.log_std.detach().exp().double().tolist())
     remedy = (
-        "Leave use_sde at False."
-        if isinstance(policy.action_space, gym.spaces.Box)
+        "Leave use_sde at False, and action_dist as Stable-Baselines3 makes it."
+        if isinstance(policy.action_space, gym.spaces.Box | gym.spaces.Discrete)
         else "Make one Discrete action of all combinations, if they are few."
     )
     raise InvalidPolicy(
@@ -141,25 +188,36 @@ def _by_distribution(policy: ActorCritic, actor: nn.Module) -> Policy:
 
 
 def _compare(policy: ActorCritic, found: Policy) -> None:
-    """A policy with a forward pass of its own would act otherwise than its layers say."""
+    """A network with a forward pass of its own would act otherwise than its layers say."""
     space = policy.observation_space
     chance = np.random.default_rng(0).uniform(-10.0, 10.0, (_PROBES, *space.shape))
     observations = np.clip(chance, space.low, space.high).astype(space.dtype)
+    raw = found.raw(observations)
+    expected = _comparable(raw, found.quantity)
+    allowed = _AGREEMENT * np.ptp(expected) + _ROUNDING * np.abs(raw).max()
+    for acts in _raw_outputs(policy, found.quantity, observations):
+        difference = np.abs(_comparable(acts, found.quantity) - expected).max()
+        if not difference <= allowed:
+            raise InvalidPolicy(
+                f"{type(policy).__name__} does not act by its layers alone (features extractor, "
+                f"policy_net, action_net): its outputs differ by up to {difference:.2g}. Handrail "
+                "changes layers, so it cannot hold a policy with a forward pass of its own."
+            )
+
+
+def _raw_outputs(policy: ActorCritic, quantity: Quantity, observations: Array) -> list[Array]:
+    """Logits or means (n, n_actions) by Stable-Baselines3: in rollouts, and in `predict`."""
+    seen = torch.as_tensor(observations, device=policy.device)
     with torch.no_grad():
-        acts = _outputs(policy, found, torch.as_tensor(observations, device=policy.device))
-    difference = np.abs(acts.double().cpu().numpy() - found.outputs(observations)).max()
-    if not difference <= _AGREEMENT:
-        raise InvalidPolicy(
-            f"{type(policy).__name__} does not act by its layers alone (features extractor, "
-            f"policy_net, action_net): its outputs differ by up to {difference:.2g}. Handrail "
-            "changes layers, so it cannot hold a policy with a forward pass of its own."
-        )
+        policy.forward(seen, deterministic=True)  # leaves its distribution in action_dist
+        in_rollouts = policy.action_dist.distribution
+        in_predict = policy.get_distribution(seen).distribution
+    name = "logits" if quantity is Quantity.PROBABILITY else "mean"
+    return [getattr(one, name).double().cpu().numpy() for one in (in_rollouts, in_predict)]
 
 
-def _outputs(policy: ActorCritic, found: Policy, observations: Tensor) -> Tensor:
-    """Probabilities or means (n, n_actions), as Stable-Baselines3 itself computes them."""
-    distribution = policy.get_distribution(observations).distribution
-    outputs: Tensor = (
-        distribution.probs if found.quantity is Quantity.PROBABILITY else distribution.mean
-    )
-    return outputs
+def _comparable(raw: Array, quantity: Quantity) -> Array:
+    """Logits mean the same whatever is added to all of them."""
+    if quantity is Quantity.PROBABILITY:
+        return raw - raw.mean(axis=1, keepdims=True)
+    return raw

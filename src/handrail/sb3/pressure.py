@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from typing import final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
@@ -24,44 +26,56 @@ from handrail.rules import Rules
 from handrail.sb3.actors import ActorCritic
 from handrail.targets import Targets
 
+# One at most on any optimiser, whichever callback put it there: an interrupted training leaves its.
+_ACTIVE: WeakKeyDictionary[Optimizer, RemovableHandle] = WeakKeyDictionary()
+
+
+def take_off(optimizer: Optimizer) -> None:
+    """Whatever pressure is on this optimiser."""
+    handle = _ACTIVE.pop(optimizer, None)
+    if handle is not None:
+        handle.remove()
+
 
 @final
 class Pressure:
     """Adds to the gradients of the actor before the optimiser uses them.
 
     Args:
-        network: the model's; its optimiser is the one.
-        policy: on the parameters of the network's actor.
+        model: the optimiser of its policy is the one.
+        policy: on the parameters of the model's actor.
         strength: of the pressure; not zero.
         tolerance: of the constraints.
     """
 
     def __init__(
-        self, network: ActorCritic, policy: Policy, strength: float, tolerance: float
+        self, model: BaseAlgorithm, policy: Policy, strength: float, tolerance: float
     ) -> None:
-        self._network = network
+        self._model = model
+        self._network: ActorCritic = model.policy
         self._policy = policy
         self._strength = strength
         self._tolerance = tolerance
-        self._handle: RemovableHandle | None = None
 
     def begin(self, rules: Rules) -> None:
-        """From now on, with the rows that hold the policy at present."""
+        """From now on, with the rows that hold the policy at present; until `learn` ends."""
         self.end()
+        training = self._model.start_time
         rows = rules.step_rows(self._policy, _no_gradient(self._policy), 1.0)
         targets = Targets(rows, self._tolerance)
 
         def before_step(optimizer: Optimizer, *_: object) -> None:
             del optimizer
-            self._add(rows, targets)
+            # Left behind by an interruption, it must not pull at a later training without a rail.
+            if self._model.start_time == training:
+                self._add(rows, targets)
 
-        self._handle = self._network.optimizer.register_step_pre_hook(before_step)
+        optimizer = self._network.optimizer
+        _ACTIVE[optimizer] = optimizer.register_step_pre_hook(before_step)
 
     def end(self) -> None:
         """Until here."""
-        if self._handle is not None:
-            self._handle.remove()
-            self._handle = None
+        take_off(self._network.optimizer)
 
     def _add(self, rows: Rows, targets: Targets) -> None:
         learning = [one for one in self._policy.parameters if one.grad is not None]
@@ -72,8 +86,10 @@ class Pressure:
             )
         training = self._network.training
         self._network.set_training_mode(False)
-        gradient = shortfall_gradient(self._policy, rows, targets)
-        self._network.set_training_mode(training)
+        try:
+            gradient = shortfall_gradient(self._policy, rows, targets)
+        finally:
+            self._network.set_training_mode(training)
         if gradient is None:
             return
         for parameter, part in zip(self._policy.parameters, gradient.parts, strict=True):

@@ -1,0 +1,181 @@
+"""Policies in files: what a path holds, and whether a new file may go where it should."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import gymnasium as gym
+import numpy as np
+
+from handrail.cli.groups import only_run
+from handrail.cli.models import ENDING, NORMALISED, open_model
+from handrail.constraints import Constraint
+from handrail.errors import InvalidArgument, InvalidRun, ShapeMismatch, StorageFailure
+from handrail.policies import Policy
+from handrail.reinforce import Reinforce
+from handrail.rulebook import Rulebook
+from handrail.saving import make_environment, unpack_constraints
+from handrail.storage import load_state
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.base_class import BaseAlgorithm
+
+
+@final
+@dataclass(frozen=True)
+class Opened:
+    """What a file or folder holds.
+
+    Attributes:
+        policy: on the very parameters of its owner.
+        owner: the learner or the model that it belongs to.
+        env: that a learner plays in; None of a model.
+        shape: of one observation.
+        stem: the path of the policy, without an ending.
+        said: one line about the policy, for people.
+        constraints: that it was made to obey; often none.
+        rulebook: that says so, where one does.
+        tolerance: the violation that counts as none.
+        note: what people should know before they go on; may be empty.
+    """
+
+    policy: Policy
+    owner: Reinforce | BaseAlgorithm
+    env: gym.Env[Any, Any] | None
+    shape: tuple[int, ...]
+    stem: Path
+    said: str
+    constraints: Sequence[Constraint] = ()
+    rulebook: Rulebook | None = None
+    tolerance: float = 1e-6
+    note: str = ""
+
+
+def open_policy(path: Path, why_one: str, rulebook: Rulebook | None = None) -> Opened:
+    """The policy of a run's newest checkpoint, of a saved learner, or of a model.
+
+    Args:
+        path: a folder or a file.
+        why_one: what is said to somebody who names several runs.
+        rulebook: its environment stands in for one that could not be saved.
+    """
+    if path.is_dir():
+        return _of_run(path, why_one)
+    if not path.exists():
+        raise InvalidArgument(
+            f"There is no file or folder {path}. Give a run, a file that `Reinforce.save` wrote, "
+            "or a .zip of Stable-Baselines3."
+        )
+    return _of_model(path) if path.suffix == ENDING else _of_learner(path, rulebook)
+
+
+def refuse_other_sizes(book: Rulebook, policy: Policy, path: Path) -> None:
+    """A constraint file about another environment."""
+    n_observations, n_actions = len(book.observations), len(book.actions)
+    try:
+        found = policy.outputs(np.zeros((1, n_observations))).shape[1]
+    except ShapeMismatch as error:
+        raise InvalidArgument(
+            f"{book.name} names {n_observations} observations ({', '.join(book.observations)}), "
+            f"which {path} does not observe. {error}"
+        ) from error
+    if found != n_actions:
+        raise InvalidArgument(
+            f"{book.name} names {n_actions} actions ({', '.join(book.actions)}), but {path} "
+            f"has {found}."
+        )
+
+
+def refuse_ending(target: Path, ending: str, what: str) -> None:
+    """A name that says something else than what the file will be."""
+    if target.suffix != ending:
+        raise InvalidArgument(
+            f"{what} is written as a {ending} file, so --out {target} should be "
+            f"{target.with_suffix(ending)}."
+        )
+
+
+def refuse_taken(path: Path, option: str) -> None:
+    """A file that is there already, or a folder that is not."""
+    if path.exists():
+        raise InvalidArgument(
+            f"{path} exists already. Delete it first, or choose another name with {option}."
+        )
+    if not path.parent.is_dir():
+        raise InvalidArgument(f"{path} cannot be written: there is no folder {path.parent}.")
+
+
+@contextmanager
+def storing(path: Path) -> Iterator[None]:
+    """In words, where the disk refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailure(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def _of_run(folder: Path, why_one: str) -> Opened:
+    run = only_run(folder, why_one)
+    if not run.checkpoints():
+        raise InvalidArgument(
+            f"{run.folder} has learned nothing yet, so there is no policy. Continue it first: "
+            f"handrail resume {run.folder}."
+        )
+    book, agent = run.rulebook, run.agent()
+    behind = len(run.records()) - agent.episodes
+    note = f", {behind} behind what was recorded: resume it first" if behind > 0 else ""
+    return Opened(
+        policy=agent.policy,
+        owner=agent,
+        env=book.make_environment(),
+        shape=(len(book.observations),),
+        stem=run.folder / "policy",
+        said=f"{book.name}, seed {run.seed}: policy after {agent.episodes} episodes{note}",
+        constraints=book.constraints,
+        rulebook=book,
+        tolerance=book.settings.tolerance,
+    )
+
+
+def _of_learner(path: Path, rulebook: Rulebook | None) -> Opened:
+    tensors, state = load_state(path)
+    constraints = unpack_constraints(tensors, state)
+    if state["architecture"] is None:
+        raise InvalidRun(
+            f"{path} holds the weights of a network of your own, which only you can build. Load it "
+            "in Python, agent = Reinforce.load(path, policy=CategoricalPolicy(module)), and edit "
+            "or export agent.policy there."
+        )
+    known = state["environment"]
+    if known is None and rulebook is not None:
+        env = rulebook.make_environment()
+    else:
+        env = make_environment(known)
+    agent = Reinforce.load(path, env, constraints=constraints)
+    return Opened(
+        policy=agent.policy,
+        owner=agent,
+        env=env,
+        shape=tuple(env.observation_space.shape or ()),
+        stem=path.with_suffix(""),
+        said=f"{path}: policy after {agent.episodes} episodes",
+        constraints=constraints,
+        tolerance=agent.settings.tolerance,
+    )
+
+
+def _of_model(path: Path) -> Opened:
+    model, policy = open_model(path)
+    return Opened(
+        policy=policy,
+        owner=model,
+        env=None,
+        shape=tuple(model.observation_space.shape or ()),
+        stem=path.with_suffix(""),
+        said=f"{path}: {type(model).__name__} after {model.num_timesteps} steps",
+        note=NORMALISED,
+    )
