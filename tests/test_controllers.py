@@ -14,6 +14,7 @@ import handrail as hr
 from handrail.arrays import Array
 from tests.conftest import small_policy, spaces
 from tests.test_docs import load
+from tests.test_gaussian import gaussian
 
 BOX = hr.Box([-2.4, -0.5, -0.1, -0.5], [2.4, 0.5, 0.1, 0.5])
 SQUARE = hr.Box([-1.0, -2.0], [1.0, 2.0])
@@ -201,7 +202,7 @@ def test_a_controller_that_raises() -> None:
         ),
         ({"controller": np.ones((2, 2))}, hr.ShapeMismatch, "one sign chooses between two actions"),
         ({"controller": [1.0, np.nan]}, hr.InvalidArgument, "must be finite"),
-        ({"controller": [0.0, 0.0]}, hr.InvalidArgument, "not zero throughout"),
+        ({"controller": [0.0, 0.0]}, hr.InvalidArgument, "must not be zero throughout"),
         ({"actions": (1, 1)}, hr.InvalidArgument, r"between two actions.*not \(1, 1\)"),
         ({"actions": (0, 1, 2)}, hr.InvalidArgument, r"between two actions.*not \(0, 1, 2\)"),
         (
@@ -222,6 +223,12 @@ def test_what_cannot_be_meant_is_refused(
 def test_a_policy_is_not_sampled_for_actions() -> None:
     with pytest.raises(hr.InvalidArgument, match="probabilities rather than an action"):
         hr.sample_controller(small_policy(2, 2), SQUARE, 10)  # type: ignore[arg-type]
+
+
+def test_a_gaussian_policy_is_for_the_other_function() -> None:
+    for ask in (hr.constraints_from, hr.sample_controller):
+        with pytest.raises(hr.InvalidArgument, match="mean_constraints_from keeps to those"):
+            ask(gaussian(2, 1), SQUARE, 10)  # type: ignore[arg-type]
 
 
 def test_the_example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

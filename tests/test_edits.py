@@ -15,6 +15,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from matplotlib.collections import QuadMesh
+from matplotlib.contour import ContourSet
 from PIL import Image
 from safetensors.torch import load_file
 from scipy.optimize import minimize
@@ -24,11 +26,15 @@ from torch import nn
 import handrail as hr
 from handrail.arrays import Array
 from handrail.cli import commands, editing
+from handrail.cli.options import plane_of
+from handrail.edit_picture import edit_figure
 from handrail.edits import Edit
+from handrail.quantities import Quantity
 from handrail.references import given_references, references_around, references_of_space
 from handrail.reinforce import Reinforce
 from handrail.rollout import greedy_together, play_in_parallel
 from handrail.runs import Run
+from handrail.side_effects import SideEffects
 from tests.cartpole import constraints as paper_constraints
 from tests.conftest import small_policy
 from tests.test_runs import TEXT, book
@@ -264,6 +270,7 @@ def test_contradictions_are_refused_and_nothing_changes() -> None:
     assert weights_of(policy) == weights
     assert result.refused
     assert result.side_effects.largest_change == 0.0
+    np.testing.assert_array_equal(result.after.violations, result.before.violations)
     with pytest.raises(hr.UnsatisfiedConstraints, match="'rule 0' and 'rule 1' ask for prob"):
         result.raise_if_refused()
 
@@ -286,6 +293,8 @@ def test_interrupted_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "error", "words"),
     [
         ({"max_change": -0.1}, hr.InvalidArgument, "max_change must be a number from 0 on, not"),
+        ({"max_change": "a"}, hr.InvalidArgument, "max_change must be a number from 0 on, not 'a'"),
+        ({"tolerance": "a"}, hr.InvalidArgument, "must be positive and finite, not 'a'"),
         ({"tolerance": 0.0}, hr.InvalidArgument, "tolerance must be positive and finite, not 0.0"),
         (
             {"selection": hr.Everywhere(), "prove": True},
@@ -351,6 +360,53 @@ def test_states_of_an_unbounded_space_lie_around_the_constraints() -> None:
     )
     assert bounded.origin == "random, of the observation space"
     assert np.abs(bounded.states).max() <= 1.0
+
+
+def test_a_state_is_recognised_however_it_was_rounded() -> None:
+    """Environments observe in float32, and zero has two signs."""
+    rules = [hr.AtLeast(0.9, 0, hr.Points([[0.1, 0.2], [0.0, 0.3]]))]
+    visited = np.array([[0.1, 0.2], [-0.0, 0.3], [0.1, 0.3]], dtype=np.float32)
+    kept = given_references(visited, rules).states
+    np.testing.assert_array_equal(kept, visited[2:])
+    nearby = [[0.1 + 1e-6, 0.2], [0.1, 0.3]]
+    assert len(given_references(nearby, rules)) == 2
+
+
+# The picture
+
+
+@pytest.mark.parametrize(
+    ("file", "width", "changes"),
+    [("pendulum", 4.0, 3.0), ("cartpole", 1.0, 0.75), ("pendulum", 4.0, 0.3)],
+)
+def test_the_change_is_drawn_in_parts_of_the_actions_range(
+    file: str, width: float, changes: float
+) -> None:
+    book = hr.load_rulebook(file)
+    plane = plane_of(book, None, [])
+    assert plane is not None
+    across, up, states = plane.states()
+    before = np.zeros((len(book.actions), len(up), len(across)))
+    after = before + np.linspace(-changes, changes, len(across))
+    effects = SideEffects(1, "given", Quantity.MEAN, changes, states[0], 0, changes, None)
+    panel = edit_figure(book, before, after, effects, plane).axes[2]
+    (mesh,) = (one for one in panel.collections if isinstance(one, QuadMesh))
+    assert mesh.get_clim() == pytest.approx((-changes, changes))
+    levels = [one.levels for one in panel.collections if isinstance(one, ContourSet)]
+    wanted = [part * width for part in (-0.5, -0.1, 0.1, 0.5) if abs(part) * width < changes]
+    assert np.concatenate([[], *levels]) == pytest.approx(wanted)
+
+
+def test_a_change_far_below_the_range_is_drawn_pale() -> None:
+    book = hr.load_rulebook("pendulum")
+    plane = plane_of(book, None, [])
+    assert plane is not None
+    across, up, states = plane.states()
+    before = np.zeros((1, len(up), len(across)))
+    effects = SideEffects(1, "given", Quantity.MEAN, 0.1, states[0], 0, 0.1, None)
+    panel = edit_figure(book, before, before + 0.1, effects, plane).axes[2]
+    (mesh,) = (one for one in panel.collections if isinstance(one, QuadMesh))
+    assert mesh.get_clim() == pytest.approx((-0.2, 0.2))  # a twentieth of what a torque can be
 
 
 # The command
@@ -472,6 +528,7 @@ def test_a_model_of_stable_baselines3_is_edited(
     assert (code, error) == (0, "")
     assert "5 of 18 → 0 of 18" in out
     assert "400, of visited.npy" in out
+    assert "note: if it was trained with VecNormalize, it sees normalised observations" in out
     assert (tmp_path / "change.png").exists()
     policy = sb3.policy_of(sb3.load(target))
     assert hr.measure(policy, paper_constraints()).worst_violation <= 1e-6
@@ -492,6 +549,26 @@ def test_a_refused_edit_writes_nothing(run: Run, edit: Caller, few: Path, tmp_pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["contrary.yaml"]
 
 
+def test_settings_are_refused_before_the_work(
+    run: Run, edit: Caller, few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = tmp_path / "one_step.yaml"
+    rules.write_text(
+        TEXT.replace("where: {position: [0.2, 0.6], one: 1}", "region: {position: [0.2, 0.6]}")
+        .replace("{position: [0.2, 0.6]}", "{position: [0.2, 0.6], one: 1}")
+        .replace("seed: 4", "seed: 4, enforcement: one_step")
+    )
+
+    def worked(*_: object) -> None:
+        pytest.fail("It was edited before its settings were looked at.")
+
+    monkeypatch.setattr(editing, "edit", worked)
+    target = tmp_path / "edited.safetensors"
+    code, _, error = edit(run.folder, "--constraints", rules, "-o", target, "--states", few)
+    assert code == 2
+    assert "selection 'everywhere' holds regions exactly, enforcement 'one_step' does not" in error
+
+
 def test_nothing_is_overwritten(run: Run, edit: Caller, tmp_path: Path) -> None:
     taken = tmp_path / "taken.safetensors"
     taken.write_text("precious")
@@ -501,7 +578,7 @@ def test_nothing_is_overwritten(run: Run, edit: Caller, tmp_path: Path) -> None:
     for target, blamed in ((taken, taken), (tmp_path / "free.safetensors", tmp_path / "free.png")):
         code, _, error = edit(run.folder, "--constraints", rules, "-o", target)
         assert code == 2
-        assert f"{blamed} exists already. Delete it first, or choose another name." in error
+        assert f"{blamed} exists already. Delete it first, or choose another name with" in error
     assert taken.read_text() == "precious"
     assert not (tmp_path / "free.safetensors").exists()
 
@@ -559,4 +636,4 @@ def test_a_network_of_ones_own_is_for_python(edit: Caller, run: Run, tmp_path: P
     module = nn.Sequential(nn.Linear(2, 8), nn.Softplus(), nn.Linear(8, 2)).double()
     Reinforce("Corridor-v0", hr.CategoricalPolicy(module)).save(saved)
     error = edit(saved, "--constraints", rules, "-o", tmp_path / "edited.safetensors")[2]
-    assert "a network of your own, which only you can build. Edit it in Python" in error
+    assert "a network of your own, which only you can build. Load it in Python" in error

@@ -14,6 +14,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from typer.testing import CliRunner
 
@@ -66,7 +67,7 @@ def loader_of_the_docs() -> str:
     return str(text)
 
 
-def by_numpy(path: Path, states: Array) -> Array:
+def by_numpy(path: Path, states: NDArray[Any]) -> Array:
     """By the very lines of the docs."""
     namespace: dict[str, Any] = {}
     exec(loader_of_the_docs(), namespace)
@@ -251,10 +252,21 @@ def test_numpy_of_float32_images_nested_layers_and_no_bias(tmp_path: Path) -> No
     policy = hr.CategoricalPolicy(module)
     states = random_states(6, 3, 4)
     result = hr.export_numpy(policy, tmp_path / "policy.npz", states=states)
-    assert result.precision == "float32"
+    assert result.precision == "float64"
     assert 0.0 < result.rounding < 1e-6
     found = by_numpy(tmp_path / "policy.npz", states.reshape(6, 12))
     np.testing.assert_allclose(found, policy.probabilities(states), atol=1e-6)
+
+
+def test_numpy_computes_in_float64_whatever_it_is_given(tmp_path: Path) -> None:
+    policy = hr.CategoricalPolicy.mlp(spaces(3, 4), hidden=[40], seed=1, dtype=torch.float32)
+    result = hr.export_numpy(policy, tmp_path / "policy.npz")
+    assert result.precision == "float64"
+    states = random_states(50, 3).astype(np.float32)  # as environments observe
+    found = by_numpy(tmp_path / "policy.npz", states)
+    assert found.dtype == np.float64
+    exact = policy.in_float64(states).outputs(states)
+    np.testing.assert_allclose(found, exact, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -293,6 +305,12 @@ def test_a_file_that_differs_is_not_written(
         ({"actions": "abc"}, "`actions` must be a list of names, but got 'abc'"),
         ({"states": [1.0, 2.0, 3.0]}, r"`states` must be finite .* have shape \(3,\)"),
         ({"states": [[np.nan] * 3]}, "`states` must be finite"),
+        (
+            {"states": [["a", "b"]]},
+            "`states` must be finite numbers of shape .*: could not convert",
+        ),
+        ({"tolerance": -1.0}, "tolerance must be a number from 0 on, not -1.0"),
+        ({"tolerance": "a"}, "tolerance must be a number from 0 on, not 'a'"),
         (
             {"states": [[0.0] * 4], "constraints": [hr.AtLeast(0.1, 0, hr.Points([0, 0, 0]))]},
             r"states have shape \(4,\), but constraints speak of states of shape \(3,\)",
@@ -352,6 +370,37 @@ def test_the_command_on_a_run(group: Path, tmp_path: Path) -> None:
     assert json.loads(about["actions"]) == ["left", "right"]
 
 
+def test_the_command_takes_other_constraints(group: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(FILE.replace("right >= 0.9", "left >= 0.9"))
+    target = tmp_path / "policy.npz"
+    code, text = command(
+        *(group / "seed-0", "--format", "numpy", "--constraints", other, "-o", target)
+    )
+    assert code == 0, text
+    assert "constraints NOT satisfied" in text
+    with np.load(target) as archive:
+        assert json.loads(str(archive["metadata"]))["constraints"] == other.read_text()
+
+
+def test_the_command_refuses_a_wrong_ending(group: Path, tmp_path: Path) -> None:
+    target = tmp_path / "policy.onnx"
+    code, text = command(group / "seed-0", "--format", "numpy", "-o", target)
+    assert code != 0
+    assert f"format numpy is written as a .npz file, so --out {target} should be" in text
+    assert not target.exists()
+    code, text = command(group / "seed-0", "-o", tmp_path / "policy.npz")
+    assert "format onnx is written as a .onnx file" in text
+
+
+def test_a_run_that_has_learned_nothing_has_no_policy(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", parse(FILE, "file"))
+    code, text = command(run.folder, "--format", "numpy")
+    assert code != 0
+    assert "has learned nothing yet, so there is no policy. Continue it first" in text
+    assert not (run.folder / "policy.npz").exists()
+
+
 def test_the_command_wants_one_run(group: Path, tmp_path: Path) -> None:
     code, text = command(group)
     assert code != 0
@@ -396,3 +445,18 @@ def test_the_command_on_a_model_of_stable_baselines3(tmp_path: Path) -> None:
         expected = model.policy.get_distribution(observations).distribution.probs.numpy()
     np.testing.assert_allclose(by_onnx(tmp_path / "model.onnx", states)[1], expected, atol=1e-6)
     np.testing.assert_allclose(by_numpy(tmp_path / "model.npz", states), expected, atol=1e-6)
+    assert "note: if it was trained with VecNormalize, it sees normalised observations" in text
+    assert "no constraints" in text
+
+    target = tmp_path / "with.npz"
+    arguments = ("--format", "numpy", "--constraints", "cartpole", "-o", target)
+    code, text = command(tmp_path / "model.zip", *arguments)
+    assert code == 0, text
+    assert "constraints NOT satisfied (rows at points: 18, regions: 0)" in text
+    with np.load(target) as archive:
+        about = json.loads(str(archive["metadata"]))
+    assert about["constraints"] == load("cartpole").text
+    assert about["actions"] == ["left", "right"]
+    code, text = command(tmp_path / "model.zip", "--constraints", "acrobot")
+    assert code != 0
+    assert "acrobot names 6 observations" in text

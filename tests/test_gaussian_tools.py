@@ -21,6 +21,7 @@ import handrail as hr
 from handrail.export import LOADER
 from handrail.rulebook import parse
 from handrail.sb3 import Handrail, policy_of
+from tests.conftest import small_policy
 from tests.test_gaussian import gaussian, states
 
 TORQUE = hr.Mean(0)
@@ -114,6 +115,7 @@ def test_an_edit_of_means() -> None:
     assert "the largest change of a mean action is" in str(result)
     refused = hr.edit(policy, [hr.AtLeast(9.0, TORQUE, hr.Points([0.1, 0.2, 0.3]))], some, 0.01)
     assert refused.refused
+    assert re.search(r"changes mean action [01] by \d.* at most 0.01 is allowed", refused.reason)
     np.testing.assert_allclose(policy.mean([0.1, 0.2, 0.3])[0], 2.0, atol=0.1)
 
 
@@ -141,7 +143,7 @@ def test_what_is_no_continuous_controller_is_refused() -> None:
     box = hr.Box([-1.0, -1.0], [1.0, 1.0])
     with pytest.raises(hr.InvalidArgument, match="margin must be a positive number"):
         hr.mean_constraints_from([[1.0, 1.0]], box, 5, 0.0)
-    with pytest.raises(hr.ShapeMismatch, match=r"shape \(1, 3\).*expected finite numbers \(n_act"):
+    with pytest.raises(hr.ShapeMismatch, match=r"shape \(1, 3\).*expected \(2,\) or \(n_act"):
         hr.mean_constraints_from([[1.0, 1.0, 1.0]], box, 5, 0.1)
     with pytest.raises(hr.InvalidArgument, match="a function from a state to an action, a gain"):
         hr.mean_constraints_from("lqr", box, 5, 0.1)
@@ -151,6 +153,50 @@ def test_what_is_no_continuous_controller_is_refused() -> None:
         hr.mean_constraints_from(lambda _: 1 / 0, box, 5, 0.1)
     with pytest.raises(hr.InvalidArgument, match="count must be a positive whole number"):
         hr.mean_constraints_from([[1.0, 1.0]], box, 0, 0.1)
+    with pytest.raises(hr.InvalidArgument, match=r"gain matrix \[nan, 1.0\] must be finite"):
+        hr.mean_constraints_from([np.nan, 1.0], box, 5, 0.1)
+    with pytest.raises(hr.InvalidArgument, match=r"Categorical.*: constraints_from keeps to thos"):
+        hr.mean_constraints_from(small_policy(2, 2), box, 5, 0.1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("answer", [[], [[1.0, 2.0]], "left", [1.0, [2.0]], None])
+def test_an_answer_that_is_no_action(answer: Any) -> None:
+    with pytest.raises(hr.InvalidArgument, match=r"returned .* at \[.*; expected a finite number"):
+        hr.mean_constraints_from(lambda _: answer, hr.Box([-1.0, -1.0], [1.0, 1.0]), 5, 0.1)
+
+
+def test_answers_of_different_lengths_are_refused() -> None:
+    def ragged(state: NDArray[Any]) -> list[float]:
+        return [0.0] if state[0] < 0.0 else [0.0, 1.0]
+
+    words = r"returned [12] numbers at \[.*\], but [12] at \[.*\]: expected one for each dim"
+    with pytest.raises(hr.InvalidArgument, match=words):
+        hr.mean_constraints_from(ragged, hr.Box([-1.0, -1.0], [1.0, 1.0]), 8, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("limits", "error", "words"),
+    [
+        (2.0, hr.InvalidArgument, r"such as \(-2.0, 2.0\), not 2.0"),
+        (("a", "b"), hr.InvalidArgument, r"the lowest and the highest action, .* not \('a', 'b'\)"),
+        ((-1.0, 0.0, 1.0), hr.InvalidArgument, "the lowest and the highest action"),
+        ((2.0, -2.0), hr.InvalidArgument, r"low up to high, .* not \(2.0, -2.0\)"),
+        ((np.nan, 2.0), hr.InvalidArgument, "low up to high"),
+        (([-1.0, -1.0], [1.0, 1.0]), hr.ShapeMismatch, r"have 1 dim.* shape \(2,\): expected two"),
+    ],
+)
+def test_limits_that_cannot_be_meant(limits: Any, error: type[Exception], words: str) -> None:
+    box = hr.Box([-1.0, -1.0], [1.0, 1.0])
+    with pytest.raises(error, match=words):
+        hr.mean_constraints_from([1.0, 1.0], box, 5, 0.1, limits=limits)
+
+
+def test_limits_may_differ_between_dimensions() -> None:
+    box = hr.Box([-1.0, -1.0], [1.0, 1.0])
+    limits = np.array([-1.0, -0.5]), np.array([1.0, 0.5])
+    for one in hr.mean_constraints_from(lambda _: [9.0, -9.0], box, 3, 0.1, limits=limits):
+        assert isinstance(one, hr.Between)
+        assert one.upper == pytest.approx(1.1 if one.action == hr.Mean(0) else -0.4)
 
 
 def test_exported_means(tmp_path: Path) -> None:
@@ -165,9 +211,16 @@ def test_exported_means(tmp_path: Path) -> None:
     np.testing.assert_allclose(namespace["outputs"](file, some), policy.mean(some), atol=1e-12)
     metadata = json.loads(str(file["metadata"]))
     assert metadata["quantity"] == "mean"
+    assert metadata["std"] == policy.std.tolist()
+    assert len(metadata["std"]) == 2
     assert metadata["report"]["satisfied"]
     exported = hr.export_onnx(policy, tmp_path / "policy.onnx", rules)
     assert exported.largest_difference <= 1e-12
     session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
+    assert json.loads(session.get_modelmeta().custom_metadata_map["std"]) == metadata["std"]
+    shared = hr.GaussianPolicy(policy.module, 0.5)
+    hr.export_numpy(shared, tmp_path / "shared.npz")
+    about = json.loads(str(np.load(tmp_path / "shared.npz")["metadata"]))
+    assert about["std"] == [0.5, 0.5]
     (mean,) = session.run(["mean"], {"observations": some})
     np.testing.assert_allclose(mean, policy.mean(some), atol=1e-12)

@@ -11,6 +11,7 @@ import pickle
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,15 @@ from sb3_contrib import TRPO, MaskablePPO, RecurrentPPO
 from stable_baselines3 import A2C, DQN, PPO, SAC
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList, EveryNTimesteps
+from stable_baselines3.common.distributions import (
+    CategoricalDistribution,
+    SquashedDiagGaussianDistribution,
+)
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.torch_layers import MlpExtractor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from torch import Tensor, nn
 
@@ -72,6 +78,24 @@ class Watch(BaseCallback):
 
     def _on_step(self) -> bool:
         self.seen.append(probabilities(self.model, self.states))
+        return True
+
+
+class WatchStart(BaseCallback):
+    """What the policy would do at some states, when something starts."""
+
+    def __init__(self, states: Array) -> None:
+        super().__init__()
+        self.states = states
+        self.seen: list[Array] = []
+
+    def _on_training_start(self) -> None:
+        self.seen.append(probabilities(self.model, self.states))
+
+    def _on_rollout_start(self) -> None:
+        self.seen.append(probabilities(self.model, self.states))
+
+    def _on_step(self) -> bool:
         return True
 
 
@@ -143,6 +167,27 @@ class TestLearning:
         ppo(envs, n_steps=16).learn(128, callback=CallbackList([watch, callback]))
         assert [one.timesteps for one in callback.history] == [0, 64, 128]
         assert np.stack(watch.seen)[:, [0, 1], [0, 1]].min() >= 0.95 - REQUIRED
+
+    def test_callbacks_behind_it_see_a_policy_that_obeys_from_the_start(self) -> None:
+        callback, watch = Handrail(CARTPOLE), WatchStart(CARTPOLE_STATES)
+        ppo().learn(128, callback=[callback, watch])
+        assert [one.shape for one in watch.seen] == [(2, 2)] * 3  # training, rollout, rollout
+        assert np.stack(watch.seen)[:, [0, 1], [0, 1]].min() >= 0.95 - REQUIRED
+        assert [one.timesteps for one in callback.history] == [0, 64, 128]
+
+    def test_what_they_change_at_the_start_is_held_as_well(self) -> None:
+        class Spoil(BaseCallback):
+            def _on_training_start(self) -> None:
+                policy: Any = self.model.policy
+                policy.action_net.bias.data += torch.tensor([0.0, 9.0])
+
+            def _on_step(self) -> bool:
+                return True
+
+        callback, watch = Handrail(CARTPOLE), Watch(CARTPOLE_STATES)
+        ppo().learn(64, callback=[callback, Spoil(), watch])
+        assert np.stack(watch.seen)[:, [0, 1], [0, 1]].min() >= 0.95 - REQUIRED
+        assert [one.timesteps for one in callback.history] == [0, 0, 64]
 
     def test_a_training_that_is_stopped_ends_obeying(self) -> None:
         class Stop(BaseCallback):
@@ -320,6 +365,101 @@ class Forward(ActorCriticPolicy):
         )
 
 
+class Bold(ActorCriticPolicy):
+    """A temperature: what it says of the zero logits of a fresh network is right."""
+
+    def _get_action_dist_from_latent(self, latent_pi: Tensor) -> Any:
+        return self.action_dist.proba_distribution(action_logits=2.0 * self.action_net(latent_pi))
+
+
+class Bounded(ActorCriticPolicy):
+    """Means through tanh, which changes none of a fresh network."""
+
+    def _get_action_dist_from_latent(self, latent_pi: Tensor) -> Any:
+        means = self.action_net(latent_pi).tanh()
+        return self.action_dist.proba_distribution(means, self.log_std)
+
+
+class Wilful(ActorCriticPolicy):
+    """Its distribution is that of its layers, but rollouts get another action."""
+
+    def forward(self, obs: Tensor, deterministic: bool = False) -> Any:
+        actions, says, likelihood = super().forward(obs, deterministic)
+        return 1 - actions, says, likelihood
+
+
+class Deaf(ActorCriticPolicy):
+    """Acts by its layers only while it learns."""
+
+    def predict(self, *args: Any, **settings: Any) -> Any:
+        actions, memory = super().predict(*args, **settings)
+        return 0 * actions, memory
+
+
+def own_forward() -> PPO:
+    """Not of a class, but of one model."""
+    model = ppo()
+    policy: Any = model.policy
+    policy.forward = partial(policy.forward, deterministic=True)
+    return model
+
+
+class Louder(MlpExtractor):
+    """A hundredth more than its layers say, in rollouts only."""
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        return 1.01 * self.forward_actor(features), self.forward_critic(features)
+
+
+class Quieter(MlpExtractor):
+    """A hundredth less, always."""
+
+    def forward_actor(self, features: Tensor) -> Tensor:
+        return 0.99 * super().forward_actor(features)
+
+
+def with_extractor(kind: type[MlpExtractor]) -> type[ActorCriticPolicy]:
+    class Custom(ActorCriticPolicy):
+        def _build_mlp_extractor(self) -> None:
+            self.mlp_extractor = kind(self.features_dim, self.net_arch, self.activation_fn)
+
+    return Custom
+
+
+def with_distribution(distribution: Any) -> type[ActorCriticPolicy]:
+    class Custom(ActorCriticPolicy):
+        def _build(self, lr_schedule: Any) -> None:
+            self.action_dist = distribution
+            super()._build(lr_schedule)
+
+    return Custom
+
+
+class Heated(CategoricalDistribution):
+    """Draws otherwise than its probabilities say."""
+
+    def sample(self) -> Tensor:
+        return 0 * super().sample()
+
+
+class Lookalike:
+    """Has all that an actor-critic policy has."""
+
+    def __init__(self, policy: Any) -> None:
+        self._policy = policy
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "lstm_actor":
+            raise AttributeError(name)
+        return getattr(self._policy, name)
+
+
+def lookalike() -> PPO:
+    model = ppo()
+    model.policy = Lookalike(model.policy)  # type: ignore[assignment]
+    return model
+
+
 class OneBody(ActorCriticPolicy):
     """The critic reads the actor's layers."""
 
@@ -386,6 +526,29 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "NormalizeObservation shows the policy other numbers",
     ),
     "forward": (lambda: ppo(policy=Forward), "Forward does not act by its layers alone"),
+    "temperature": (lambda: ppo(policy=Bold), "a `_get_action_dist_from_latent` of its own"),
+    "tanh means": (
+        lambda: ppo("Pendulum-v1", Bounded),
+        "a `_get_action_dist_from_latent` of its own instead of that of ActorCriticPolicy",
+    ),
+    "own forward": (lambda: ppo(policy=Wilful), "Wilful .*has a `forward` of its own"),
+    "own predict": (lambda: ppo(policy=Deaf), "Deaf .*has a `predict` of its own"),
+    "one model's forward": (own_forward, "has a `forward` of its own"),
+    "louder": (lambda: ppo(policy=with_extractor(Louder)), "its outputs differ by up to"),
+    "quieter": (lambda: ppo(policy=with_extractor(Quieter)), "its outputs differ by up to"),
+    "quieter means": (
+        lambda: ppo("Pendulum-v1", with_extractor(Quieter)),
+        "its outputs differ by up to",
+    ),
+    "squashed distribution": (
+        lambda: ppo("Pendulum-v1", with_distribution(SquashedDiagGaussianDistribution(1))),
+        "through SquashedDiagGaussianDistribution.*action_dist as Stable-Baselines3 makes it",
+    ),
+    "own distribution": (
+        lambda: ppo(policy=with_distribution(Heated(2))),
+        "through Heated.*action_dist as Stable-Baselines3 makes it",
+    ),
+    "lookalike": (lookalike, "Lookalike is no ActorCriticPolicy or Maskable.*PPO, A2C, TRPO"),
     "one body": (lambda: ppo(policy=OneBody), "actor of this OneBody shares layers with its crit"),
     "nameless": (lambda: ppo(policy=Nameless), "MlpExtractor has no `policy_net`"),
     "policy": (small_policy, "such as PPO.* but got CategoricalPolicy"),
@@ -398,6 +561,25 @@ def test_what_is_refused(name: str) -> None:
     model = make()
     with pytest.raises(hr.InvalidPolicy, match=message):
         policy_of(model)
+
+
+def test_a_network_of_ones_own_that_acts_by_its_layers_is_none_of_these() -> None:
+    model = ppo(policy=with_extractor(MlpExtractor))
+    hr.enforce(policy_of(model), CARTPOLE, tolerance=1e-5).raise_if_unsatisfied()
+    assert probabilities(model, CARTPOLE_STATES)[[0, 1], [0, 1]].min() >= 0.95 - REQUIRED
+
+
+def test_scaling_by_fixed_numbers_as_the_refusal_recommends() -> None:
+    """CartPole's velocities are unbounded, which RescaleObservation refuses."""
+    sizes = np.array([2.4, 2.0, 0.2, 2.0], dtype=np.float32)
+    env = gym.wrappers.TransformObservation(
+        gym.make("CartPole-v1"), lambda seen: seen / sizes, gym.spaces.Box(-np.inf, np.inf, (4,))
+    )
+    rail = Handrail(at_least(CARTPOLE_STATES / sizes, 0.95))
+    ppo(env).learn(64, callback=rail)
+    assert rail.worst_violation <= 1e-5
+    with pytest.raises(hr.InvalidPolicy, match=r"TransformObservation\(env, lambda seen: seen / s"):
+        policy_of(REFUSED["VecNormalize"][0]())
 
 
 class TestRefusedBeforeTraining:
@@ -431,6 +613,12 @@ class TestRefusedBeforeTraining:
         with pytest.raises(hr.InvalidRulebook, match=r"names 2 actions .*the policy has 3"):
             ppo(Numbers()).learn(64, callback=Handrail(hr.load_rulebook("cartpole")))
 
+    def test_a_file_with_other_ranges_of_actions(self) -> None:
+        env = gym.wrappers.RescaleAction(gym.make("Pendulum-v1"), np.float32(-1), np.float32(1))
+        message = r"the ranges \[-2, 2\], but the policy acts in \[-1, 1\].*\(RescaleAction\)"
+        with pytest.raises(hr.InvalidRulebook, match=message):
+            ppo(env).learn(64, callback=Handrail("pendulum"))
+
     @pytest.mark.parametrize(
         ("shape", "message"),
         [
@@ -459,6 +647,12 @@ class TestRefusedBeforeTraining:
     def test_inside_a_callback_that_does_not_pass_rollouts_on(self) -> None:
         with pytest.raises(hr.InvalidArgument, match="Nobody told Handrail that a rollout starts"):
             ppo().learn(64, callback=EveryNTimesteps(8, Handrail(CARTPOLE)))
+
+    def test_inside_such_a_callback_after_a_training_that_was_held(self) -> None:
+        model, callback = ppo(), Handrail(CARTPOLE)
+        model.learn(64, callback=callback)
+        with pytest.raises(hr.InvalidArgument, match="Nobody told Handrail that a rollout starts"):
+            model.learn(64, callback=EveryNTimesteps(8, callback), reset_num_timesteps=False)
 
     def test_one_constraint_is_no_list(self) -> None:
         with pytest.raises(hr.InvalidConstraint, match=r"Write \[constraint\]"):
@@ -537,7 +731,7 @@ class TestPressure:
             assert not model.policy.optimizer._optimizer_step_pre_hooks
             return [one.violation_before for one in callback.history[1:]]
 
-        assert max(violations(10.0)) < 0.5 * max(violations(0.0))
+        assert max(violations(10.0)) < max(violations(0.0))
 
     def test_an_actor_that_learns_otherwise(self) -> None:
         model = TRPO("MlpPolicy", "CartPole-v1", n_steps=32, batch_size=32, device="cpu")
@@ -551,6 +745,62 @@ class TestPressure:
         assert model.policy.optimizer._optimizer_step_pre_hooks
         callback.init_callback(model)
         assert not model.policy.optimizer._optimizer_step_pre_hooks
+
+    def interrupted(self, monkeypatch: pytest.MonkeyPatch) -> PPO:
+        """By Ctrl-C in the middle of an update."""
+        model = ppo()
+        with monkeypatch.context() as patch:
+            patch.setattr(model, "train", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                model.learn(64, callback=Handrail(CARTPOLE, pressure=1.0))
+        assert len(model.policy.optimizer._optimizer_step_pre_hooks) == 1
+        return model
+
+    @pytest.mark.parametrize("pressure", [0.0, 1.0])
+    def test_another_rail_takes_it_off(
+        self, monkeypatch: pytest.MonkeyPatch, pressure: float
+    ) -> None:
+        model = self.interrupted(monkeypatch)
+        callback = Handrail(CARTPOLE, pressure=pressure)
+        callback.init_callback(model)
+        assert not model.policy.optimizer._optimizer_step_pre_hooks
+        callback.on_rollout_end()
+        assert len(model.policy.optimizer._optimizer_step_pre_hooks) == (pressure > 0.0)
+
+    def test_two_rails_on_one_optimiser_are_one_pressure(self) -> None:
+        model = ppo()
+        for _ in range(2):
+            callback = Handrail(CARTPOLE, pressure=1.0)
+            callback.init_callback(model)
+            callback.on_rollout_end()
+        assert len(model.policy.optimizer._optimizer_step_pre_hooks) == 1
+
+    def test_it_does_not_pull_at_a_training_without_a_rail(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        model = self.interrupted(monkeypatch)
+        pulls: list[object] = []
+        monkeypatch.setattr("handrail.sb3.pressure.shortfall_gradient", lambda *_: pulls.append(_))
+        model.learn(64)
+        assert not pulls
+
+    def test_the_mode_is_restored_after_an_interruption(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        model, callback = ppo(), Handrail(CARTPOLE, pressure=1.0)
+        callback.init_callback(model)
+        callback.on_rollout_end()
+        model.policy.set_training_mode(True)
+        for p in model.policy.parameters():
+            p.grad = torch.zeros_like(p)
+        monkeypatch.setattr("handrail.sb3.pressure.shortfall_gradient", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            model.policy.optimizer.step()
+        assert model.policy.training
+
+
+def interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def test_the_log(tmp_path: Path) -> None:
@@ -654,6 +904,18 @@ def damage(source: Path, target: Path, **entries: Any) -> None:
             new.writestr(name, content)
 
 
+def test_the_noise_is_a_copy() -> None:
+    model = ppo("Pendulum-v1")
+    policy = policy_of(model)
+    assert isinstance(policy, hr.GaussianPolicy)
+    network: Any = model.policy
+    network.log_std.data += 1.0
+    assert policy.std.tolist() == [1.0]
+    again = policy_of(model)
+    assert isinstance(again, hr.GaussianPolicy)
+    np.testing.assert_allclose(again.std, np.e, rtol=1e-6)
+
+
 class TestEvaluate:
     def test_their_own_evaluation_works_as_always(self) -> None:
         model = ppo()
@@ -743,10 +1005,39 @@ class TestEvaluate:
             hr.evaluate(normalised, "CartPole-v1")
 
 
+def test_large_mean_actions_are_held_as_finely_as_float32_tells_them_apart() -> None:
+    """Next to 750, numbers are 6e-5 apart, and this bound is in the middle of two of them."""
+    bound = 750.0 + 0.5 * float(np.spacing(np.float32(750.0)))
+    model = ppo(Numbers(actions=gym.spaces.Box(-1000.0, 1000.0, (1,))))
+    rail = Handrail([hr.Equal(bound, hr.Mean(0), hr.Points([[0.3, -0.2, 0.1, 0.5]]))])
+    model.learn(64, callback=rail)
+    assert 1e-5 < rail.worst_violation <= 4.0 * np.finfo(np.float32).eps * bound
+
+
+def steep(scale: float, seed: int, **settings: Any) -> PPO:
+    """All weights times a number."""
+    settings["ortho_init"] = False
+    model = PPO("MlpPolicy", "CartPole-v1", seed=seed, device="cpu", policy_kwargs=settings)
+    with torch.no_grad():
+        for parameter in model.policy.parameters():
+            parameter.mul_(scale)
+    return model
+
+
+def test_a_finer_tolerance_than_the_default_is_too_fine_for_float32() -> None:
+    """Logits near 200 are 1.5e-5 apart; the bound asks for half of that between two of them."""
+    half = 0.5 * float(np.spacing(np.float32(200.0)))
+    rule = hr.Equal(1.0 / (1.0 + np.exp(-half)), 0, hr.Points(np.zeros((1, 4))))
+    for tolerance, possible in ((1e-5, True), (1e-6, False)):
+        model = steep(0.0, 0, net_arch=[])
+        network: Any = model.policy
+        network.action_net.bias.data[:] = torch.tensor([200.0, 201.0])
+        assert hr.enforce(policy_of(model), [rule], tolerance).satisfied is possible
+
+
 @pytest.mark.slow
-def test_the_default_tolerance_is_as_fine_as_float32_allows() -> None:
-    """Steep networks: all weights times 8. With 1e-6, 17 of 48 failed."""
-    failures = {1e-6: 0, 1e-5: 0}
+def test_the_default_tolerance_is_not_too_fine_for_float32() -> None:
+    """Steep networks: all weights times 8."""
     makes: list[Any] = [hr.AtLeast, hr.Equal]
     for seed, width, activation, kind in itertools.product(
         range(6), (64, 256), (nn.Tanh, nn.ReLU), makes
@@ -762,17 +1053,5 @@ def test_the_default_tolerance_is_as_fine_as_float32_allows() -> None:
             kind(bound, action, hr.Points(state), name=f"s{number}")
             for number, (state, action, bound) in enumerate(chosen)
         ]
-        for tolerance in failures:
-            settings = {
-                "activation_fn": activation,
-                "net_arch": [width, width],
-                "ortho_init": False,
-            }
-            model = PPO("MlpPolicy", "CartPole-v1", seed=seed, device="cpu", policy_kwargs=settings)
-            with torch.no_grad():
-                for parameter in model.policy.parameters():
-                    parameter.mul_(8.0)
-            result = hr.enforce(policy_of(model), constraints, tolerance)
-            failures[tolerance] += not result.satisfied
-    assert failures[1e-5] == 0
-    assert failures[1e-6] >= 5
+        model = steep(8.0, seed, activation_fn=activation, net_arch=[width, width])
+        hr.enforce(policy_of(model), constraints, 1e-5).raise_if_unsatisfied()

@@ -128,11 +128,9 @@ class Editor:
     def _rows(self) -> Rows:
         """The constraints at points, and the states of regions that are held at present."""
         pairs = zip(self._expansion.regional, self._rules.stars, strict=False)
-        blocks = [one.rows_at(states) for one, states in pairs if len(states)]
+        blocks = [one.inside_rows_at(states, self._margin) for one, states in pairs if len(states)]
         if self._expansion.fixed is None and not blocks:  # none is near its bound any more
             return self._expansion.rows(per_region=1)
-        if self._margin:
-            blocks = [block.tightened(self._margin) for block in blocks]
         return self._expansion.rows_with(blocks)
 
 

@@ -173,7 +173,8 @@ def _excess(effects: SideEffects, max_change: float | None) -> str:
     if max_change is None or effects.largest_change <= max_change:
         return ""
     return (
-        f"Holding the constraints changes {effects.output_in_words} by {effects.largest_change:.3g} "
-        f"at {state_in_words(effects.at)}, a reference state of which no constraint speaks; at most {max_change:g} is allowed (max_change). Allow more, relax "
+        f"Holding the constraints changes {effects.output_in_words} by "
+        f"{effects.largest_change:.3g} at {state_in_words(effects.at)}, a reference state of which "
+        f"no constraint speaks; at most {max_change:g} is allowed (max_change). Allow more, relax "
         "the constraints, or leave that state out if it does not matter."
     )

@@ -40,7 +40,8 @@ def mean_constraints_from(
         region: where the controller is to be trusted.
         count: states to ask at, evenly spread and always the same ones.
         margin: in the action's own units.
-        limits: (low, high) of the action, numbers or (n_actions,); what the controller wants beyond them is clipped.
+        limits: (low, high) of the action, numbers or (n_actions,) each; what the controller wants
+            beyond them is clipped.
         name: constraints are called "name at state 0: mean action 0", …
 
     Returns:

@@ -101,6 +101,8 @@ class Handrail(BaseCallback):
         """What cannot be held is refused here, before training; learning on goes on from here."""
         refuse_normalised_observations(self.model)  # the environment may be another one by now
         self._told, self._left = False, None
+        if self._pressure is not None:
+            self._pressure.end()  # left on another model by a training that was interrupted
         if self._keeper is None or not self._keeper.keeps(self.model):
             self._keeper = Keeper(self.model, self._stated, self._selection, self._tolerance)
             self._history, self._certificates = [], ()
@@ -108,7 +110,7 @@ class Handrail(BaseCallback):
                 self._pressure = Pressure(
                     self.model, self._keeper.policy, self._strength, self._keeper.tolerance
                 )
-        take_off(self.model.policy.optimizer)  # left on by a training that was interrupted
+        take_off(self.model.policy.optimizer)  # left on this one, by whatever callback
 
     def _on_training_start(self) -> None:
         self._hold()
@@ -124,8 +126,9 @@ class Handrail(BaseCallback):
     def _on_step(self) -> bool:
         if not self._told:
             raise InvalidArgument(
-                "Nobody told Handrail that a rollout starts, so the constraints are not made to hold "
-                "after updates. Give it to `learn` itself, alone or in a list, not to another callback."
+                "Nobody told Handrail that a rollout starts, so the constraints are not made to "
+                "hold after updates. Give it to `learn` itself, alone or in a list, not to another "
+                "callback."
             )
         return True
 

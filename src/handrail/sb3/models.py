@@ -218,6 +218,6 @@ def _raw_outputs(policy: ActorCritic, quantity: Quantity, observations: Array) -
 
 def _comparable(raw: Array, quantity: Quantity) -> Array:
     """Logits mean the same whatever is added to all of them."""
-    if quantity is Quantity.PROBABILITY:
-        return raw - raw.mean(axis=1, keepdims=True)
-    return raw
+    common = raw.mean(axis=1, keepdims=True) if quantity is Quantity.PROBABILITY else 0.0
+    comparable: Array = raw - common
+    return comparable
