@@ -17,6 +17,7 @@ from handrail.cli.exporting import export
 from handrail.cli.films import film, refuse_unrenderable, watch
 from handrail.cli.groups import free_folder, open_runs, refuse_mixing, seed_folder
 from handrail.cli.options import (
+    Imports,
     import_modules,
     on_region,
     plane_of,
@@ -50,10 +51,6 @@ out = Console()
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run, or a group of runs.")]
 RuleFile = Annotated[
     str, typer.Argument(metavar="FILE|NAME", help="A constraint file, or a bundled one's name.")
-]
-Imports = Annotated[
-    list[str] | None,
-    typer.Option("--import", help="A module to import first: it registers your environments."),
 ]
 
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")]

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from handrail.arrays import Array
 from handrail.cli.editable import open_editable
-from handrail.cli.options import import_modules, plane_of, settings_of
+from handrail.cli.options import Imports, import_modules, plane_of, settings_of
 from handrail.cli.policy_files import refuse_ending, refuse_other_sizes, refuse_taken, storing
 from handrail.edit_picture import edit_figure, over_plane
 from handrail.edits import Edit, edit
@@ -68,10 +68,7 @@ def edit_policy(
         list[str] | None,
         typer.Option("--set", help="How constraints are held: selection=…, tolerance=…."),
     ] = None,
-    modules: Annotated[
-        list[str] | None,
-        typer.Option("--import", help="A module to import first: it registers your environments."),
-    ] = None,
+    modules: Imports = None,
 ) -> None:
     """Change a trained policy as little as possible so that constraints hold; it acts nowhere."""
     import_modules(modules or [])

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from handrail.cli.options import import_modules
+from handrail.cli.options import Imports, import_modules
 from handrail.cli.policy_files import (
     Opened,
     open_policy,
@@ -60,10 +60,7 @@ def export(
             "A .zip has none.",
         ),
     ] = None,
-    modules: Annotated[
-        list[str] | None,
-        typer.Option("--import", help="A module to import first: it registers your environments."),
-    ] = None,
+    modules: Imports = None,
 ) -> None:
     """Write a policy to a file that runs without Handrail, the report of its constraints inside."""
     import_modules(modules or [])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import gymnasium as gym
 import numpy as np
+import typer
 import yaml
 
 from handrail.arrays import Array
@@ -17,6 +18,11 @@ from handrail.errors import InvalidArgument
 from handrail.figures import Slice
 from handrail.pictures import default_plane, plane_over
 from handrail.rulebook import Rulebook
+
+Imports = Annotated[
+    list[str] | None,
+    typer.Option("--import", help="A module to import first: it registers your environments."),
+]
 
 
 def import_modules(modules: Sequence[str]) -> None:
