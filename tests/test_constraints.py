@@ -33,7 +33,7 @@ NAN, INF = float("nan"), float("inf")
         (lambda: hr.Between(0.5, 1.0, 0, HERE), "bounded by 1. Use 0.999"),
         (
             lambda: hr.AtLeast(1.5, 0, HERE),
-            "probability of action 0 is always .* but the bound is 1.5. Did you mean 0.015",
+            "probability of action 0 is always .* bound is 1.5. A continuous action is bounded",
         ),
         (lambda: hr.AtLeast(95, 0, HERE), "the bound is 95. Did you mean 0.95?"),
         (lambda: hr.AtLeast(-0.5, 0, HERE), "always between 0 and 1, but the bound is -0.5"),

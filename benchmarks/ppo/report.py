@@ -40,8 +40,7 @@ def _opening() -> str:
     return f"""# Stable-Baselines3 with a handrail and without
 
 This page is generated: `python -m benchmarks.ppo` trained everything on it, with {named}. The two \
-sides differ in one thing, `callback=Handrail(file)`; network (64x64, the library's own), \
-settings and seeds are the same, and learning rates fall linearly to 0 on both sides. Scores are \
+sides differ in one thing, `callback=Handrail(file)`; network, settings and seeds are the same, and learning rates fall linearly to 0 on both sides. Scores are \
 those of the acting policy while it learns, averages over 100 episodes, mean ± standard deviation \
 over seeds. [How to use it](../ppo.md).
 

@@ -108,10 +108,17 @@ def check_bound(bound: Any, action: Action) -> None:
             f"cannot be bounded by {bound:g}. Use {inside:g} instead."
         )
     if not lowest < bound < highest:
-        meant = f" Did you mean {bound / 100:g}?" if lowest < bound / 100 < highest else ""
+        # 95 was meant in percent; 1.5 hardly.
+        percent = bound > 2.0 and lowest < bound / 100 < highest
+        meant = (
+            f"Did you mean {bound / 100:g}?"
+            if percent
+            else "A continuous action is bounded through its mean: Mean(0), in a file a range "
+            "of it."
+        )
         raise InvalidConstraint(
             f"The probability of {in_words(action)} is always between {lowest:g} and {highest:g}, "
-            f"but the bound is {bound:g}.{meant}"
+            f"but the bound is {bound:g}. {meant}"
         )
 
 

@@ -82,7 +82,8 @@ def expand(constraints: Sequence[Constraint], policy: Policy) -> Expansion:
     if not isinstance(policy, Policy):
         raise InvalidPolicy(
             f"Expected a policy, but got {type(policy).__name__}. Wrap a torch module: "
-            "CategoricalPolicy(module), or GaussianPolicy(module, std) for continuous actions."
+            "CategoricalPolicy(module), or GaussianPolicy(module, std) for continuous actions; of "
+            "a model of Stable-Baselines3, take handrail.sb3.policy_of(model)."
         )
     _refuse_wrong_types(constraints)
     _refuse_repeated_names(constraints)
@@ -136,9 +137,10 @@ def _refuse_wrong_types(constraints: Sequence[Constraint]) -> None:
             f"Expected a list of constraints, but got the single {type(constraints).__name__} "
             f"{constraints.name!r}. Write [constraint]."
         )
-    if not isinstance(constraints, Sequence):
+    if isinstance(constraints, str) or not isinstance(constraints, Sequence):
         raise InvalidConstraint(
-            f"Expected a list of constraints, but got {type(constraints).__name__}."
+            f"Expected a list of constraints, but got {type(constraints).__name__}. Of a file: "
+            "load_rulebook(path).constraints."
         )
     if not len(constraints):
         raise InvalidConstraint("The list of constraints is empty: there is nothing to obey.")

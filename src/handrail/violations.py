@@ -54,7 +54,7 @@ class Violations:
 
     def table(self, at_most: int = 20) -> Table:
         """A rich table of the worst rows."""
-        table = Table(title=f"{(self.violations > 0.0).sum()} of {len(self)} rows violated")
+        table = Table(title=f"{(self.violations > 0.0).sum()} of {len(self)} rows above 0")
         for column in ("constraint", "state", "bound", "value", "violation"):
             table.add_column(column, justify="left" if column == "constraint" else "right")
         for i in range(min(at_most, len(self))):

@@ -25,7 +25,7 @@ def constraint_report(
     Returns:
         `rows` and `regions` (each: name, state, lower, upper, value, violation; of a region, also
         how many states were measured), `worst_violation` (None without constraints), `tolerance`,
-        and `satisfied`: whether no violation exceeds it.
+        and `satisfied`: whether no violation exceeds it (None without constraints).
     """
     rows: list[dict[str, Any]] = []
     regions: list[dict[str, Any]] = []
@@ -42,7 +42,7 @@ def constraint_report(
         "regions": regions,
         "worst_violation": worst,
         "tolerance": tolerance,
-        "satisfied": worst is None or worst <= tolerance,
+        "satisfied": None if worst is None else worst <= tolerance,
     }
 
 

@@ -237,6 +237,16 @@ def _in_full(value: Any) -> Any:
     return value
 
 
+def _several(actions: Any) -> Any:
+    if isinstance(actions, list) and len(actions) == 1:
+        raise PydanticCustomError(
+            "actions",
+            "a single discrete action leaves nothing to decide; a continuous one needs its range, "
+            f"such as {{{actions[0]}: [-2, 2]}}.",
+        )
+    return actions
+
+
 @final
 class File(BaseModel):
     """A Handrail constraint file: an environment, its names, and what the policy must obey."""
@@ -252,7 +262,9 @@ class File(BaseModel):
     observations: Annotated[list[Name], Field(min_length=1, max_length=1000)]
     """A name for each number that the environment observes, in its order."""
     actions: Annotated[
-        Annotated[list[Name], Field(min_length=2, max_length=1000), Tag(LIST)]
+        Annotated[
+            list[Name], Field(min_length=2, max_length=1000), BeforeValidator(_several), Tag(LIST)
+        ]
         | Annotated[dict[Name, Range], Field(min_length=1, max_length=1000), Tag(MAPPING)],
         Discriminator(
             tag_by_type(mapping=dict, list=list),
