@@ -50,16 +50,16 @@ def average_at(run: Trained, episode: int) -> float:
     return float(np.mean(run.scores[episode - WINDOW : episode]))
 
 
-def averages(run: Trained) -> tuple[Array, Array]:
-    """Environment steps, and the average over the last 100 episodes by then."""
-    if len(run.scores) < WINDOW:
+def averages(run: Trained, episodes: int) -> tuple[Array, Array]:
+    """Environment steps, and the average over the last so many episodes by then."""
+    if len(run.scores) < episodes:
         return np.zeros(0), np.zeros(0)
-    window = np.ones(WINDOW) / WINDOW
-    steps = np.asarray(run.ends[WINDOW - 1 :], dtype=np.float64)
+    window = np.ones(episodes) / episodes
+    steps = np.asarray(run.ends[episodes - 1 :], dtype=np.float64)
     return steps, np.convolve(run.scores, window, mode="valid")
 
 
 def _steps_to_pass(run: Trained, pass_mark: float) -> float:
-    steps, values = averages(run)
+    steps, values = averages(run, WINDOW)
     passed = np.flatnonzero(values >= pass_mark)
     return float(steps[passed[0]]) if len(passed) else float("nan")

@@ -40,8 +40,9 @@ def _opening() -> str:
     return f"""# Stable-Baselines3 with a handrail and without
 
 This page is generated: `python -m benchmarks.ppo` trained everything on it, with {named}. The two \
-sides differ in one thing, `callback=Handrail(file)`; network, settings and seeds are the same, and learning rates fall linearly to 0 on both sides. Scores are \
-those of the acting policy while it learns, averages over 100 episodes, mean ± standard deviation \
+sides differ in one thing, `callback=Handrail(file)`; network, settings and seeds are the same, \
+and learning rates fall linearly to 0 on both sides. Scores are those of the acting policy while \
+it learns, averages over 100 episodes, mean ± standard deviation \
 over seeds. [How to use it](../ppo.md).
 
 ![Average score over environment steps, with and without a handrail](ppo.png)"""
