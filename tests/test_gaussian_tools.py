@@ -223,3 +223,12 @@ def test_exported_means(tmp_path: Path) -> None:
     assert about["std"] == [0.5, 0.5]
     (mean,) = session.run(["mean"], {"observations": some})
     np.testing.assert_allclose(mean, policy.mean(some), atol=1e-12)
+
+
+def test_a_single_constraint_and_a_wrong_ending_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(hr.InvalidConstraint, match=r"the single Between 'leave it alone'"):
+        Handrail(RULES[0])  # type: ignore[arg-type]
+    with pytest.raises(hr.InvalidArgument, match=r"expected a name that ends with \.onnx"):
+        hr.export_onnx(gaussian(), tmp_path / "policy.npz")
+    with pytest.raises(hr.InvalidArgument, match=r"expected a name that ends with \.npz"):
+        hr.export_numpy(gaussian(), tmp_path / "policy.onnx")

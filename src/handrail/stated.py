@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from handrail.constraints import Constraint
-from handrail.errors import InvalidRulebook, ShapeMismatch
+from handrail.errors import InvalidConstraint, InvalidRulebook, ShapeMismatch
 from handrail.rulebook import Rulebook, load
 
 AnyConstraints = Sequence[Constraint] | Rulebook | str | Path
@@ -28,6 +28,11 @@ class Stated:
     @classmethod
     def of(cls, given: AnyConstraints) -> Stated:
         """A list is looked at when it meets a policy; a file is read now."""
+        if isinstance(given, Constraint):
+            raise InvalidConstraint(
+                f"Expected a list of constraints, but got the single {type(given).__name__} "
+                f"{given.name!r}. Write [constraint]."
+            )
         if isinstance(given, str | Path):
             given = load(given)
         if isinstance(given, Rulebook):

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from handrail.arrays import Array
-from handrail.errors import InvalidPolicy, StorageFailure
+from handrail.errors import InvalidArgument, InvalidPolicy, StorageFailure
 from handrail.export.subject import Subject
 from handrail.storage import write_atomically
 
@@ -53,6 +53,13 @@ class Exported:
             f"{text}; constraints {verdict} (rows at points: {rows}, regions: {regions}), worst "
             f"violation {worst:+.1e}"
         )
+
+
+def check_ending(path: str | Path, ending: str) -> Path:
+    """A file that is called what it is."""
+    if Path(path).suffix != ending:
+        raise InvalidArgument(f"{path}: expected a name that ends with {ending}.")
+    return Path(path)
 
 
 def write_compared(

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from handrail.arrays import Array
 from handrail.constraints import Constraint
 from handrail.export.affine import affine_layers
-from handrail.export.exported import Exported, write_compared
+from handrail.export.exported import Exported, check_ending, write_compared
 from handrail.export.subject import Subject
 from handrail.policies import Policy
 from handrail.storage import to_json
@@ -54,6 +54,7 @@ def export_numpy(
     Weights are as precise as the policy's, the loader computes in float64. Arguments as for
     `export_onnx`.
     """
+    file = check_ending(path, ".npz")
     subject = Subject.of(
         policy, constraints, observations, actions, constraint_file, states, tolerance
     )
@@ -72,7 +73,7 @@ def export_numpy(
 
     return write_compared(
         subject,
-        Path(path),
+        file,
         "float64",  # whatever the weights: the loader turns states into that
         run,
         lambda metadata: _packed({**arrays, "metadata": np.array(to_json(metadata))}),

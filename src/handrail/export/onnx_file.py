@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from handrail.arrays import Array
 from handrail.constraints import Constraint
 from handrail.errors import InvalidArgument, InvalidPolicy
-from handrail.export.exported import Exported, write_compared
+from handrail.export.exported import Exported, check_ending, write_compared
 from handrail.export.subject import Subject
 from handrail.policies import Policy
 from handrail.quantities import Quantity
@@ -61,6 +61,7 @@ def export_onnx(
             ones; needed if neither constraints nor the first layer tell what is observed.
         tolerance: the violation that counts as none in the report.
     """
+    file = check_ending(path, ".onnx")
     _refuse_missing_packages()
     subject = Subject.of(
         policy, constraints, observations, actions, constraint_file, states, tolerance
@@ -74,7 +75,7 @@ def export_onnx(
         packed: bytes = model.SerializeToString()
         return packed
 
-    return write_compared(subject, Path(path), precision, run, content)
+    return write_compared(subject, file, precision, run, content)
 
 
 @final
