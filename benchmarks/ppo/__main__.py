@@ -14,7 +14,7 @@ from rich.console import Console
 
 from benchmarks.ppo.picture import picture
 from benchmarks.ppo.report import page
-from benchmarks.ppo.studies import STUDIES, Study
+from benchmarks.ppo.studies import FIRST_SEED, STUDIES, Study
 from benchmarks.ppo.training import Training
 from handrail.parallel import Audience, work
 
@@ -55,7 +55,7 @@ def main() -> None:
 
 def _trainings(study: Study, folder: Path) -> list[Training]:
     """Seed by seed, so that a part of them is a comparison already."""
-    pairs = [(seed, arm) for arm, seeds in study.arms.items() for seed in range(seeds)]
+    pairs = [(FIRST_SEED + n, arm) for arm, seeds in study.arms.items() for n in range(seeds)]
     return [Training(study, arm, seed, folder) for seed, arm in sorted(pairs)]
 
 

@@ -10,6 +10,7 @@ from torch import nn
 
 Arm = Literal["plain", "handrail", "pressure"]
 PRESSURE = 0.1  # of the arm that also pulls inside every minibatch update
+FIRST_SEED = 100  # settings were chosen with seeds below it: none of these decided anything
 
 
 @final
@@ -24,7 +25,7 @@ class Study:
         rules: the bundled constraint file.
         algorithm: of Stable-Baselines3.
         steps: of training.
-        arms: what is compared, and on how many seeds, from 0.
+        arms: what is compared, and on how many seeds, from `FIRST_SEED`.
         learning_rate: at the beginning; it falls linearly to 0.
         n_envs: environments side by side.
         settings: of the algorithm, the same for all arms; its defaults where nothing is said.
@@ -56,7 +57,7 @@ LUNAR_LANDER = Study(
     rules="lunar_lander",
     algorithm="PPO",
     steps=300_000,
-    arms={"handrail": 10, "plain": 3},
+    arms={"handrail": 10, "plain": 10, "pressure": 5},
     learning_rate=5e-4,
     n_envs=16,
     settings={

@@ -65,7 +65,8 @@ def main() -> None:
     try:
         app()
     except HandrailError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
+        text = f"[bold red]error:[/] {escape(str(error))}"
+        Console(stderr=True).print(text, highlight=False, soft_wrap=True)  # no path is cut in two
         sys.exit(2)
 
 
