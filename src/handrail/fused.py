@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from handrail.arrays import Array
+from handrail.sequences import plain_layers
 
 
 @final
@@ -26,8 +27,8 @@ class FusedNetwork:
         parameters: in the order of the module; all of them are trainable.
     """
 
-    def __init__(self, module: nn.Sequential, first: nn.Linear, last: nn.Linear) -> None:
-        self._layers, self._first, self._last = tuple(module), first, last
+    def __init__(self, module: nn.Module, first: nn.Linear, last: nn.Linear) -> None:
+        self._layers, self._first, self._last = tuple(module._modules.values()), first, last
         self.parameters: tuple[nn.Parameter, ...] = tuple(module.parameters())
         self._addresses = self._current_addresses()
         inward, inward_bias, outward, outward_bias = (p.detach().numpy() for p in self.parameters)
@@ -36,9 +37,7 @@ class FusedNetwork:
     @classmethod
     def of(cls, module: nn.Module) -> FusedNetwork | None:
         """The fused form of a module, or None if it is another network or numba is not there."""
-        if type(module) is not nn.Sequential or not find_spec("numba"):
-            return None
-        layers = [layer for layer in module if type(layer) is not nn.Flatten]
+        layers = plain_layers(module)
         if [type(layer) for layer in layers] != [nn.Linear, nn.ReLU, nn.Linear]:
             return None
         first, last = layers[0], layers[2]
@@ -46,7 +45,7 @@ class FusedNetwork:
         assert isinstance(last, nn.Linear)
         if first.bias is None or last.bias is None or not _is_plain(module, first, last):
             return None
-        return cls(module, first, last)
+        return cls(module, first, last) if find_spec("numba") else None
 
     def is_of(self, module: nn.Module) -> bool:
         """Whether these still are the module's weights: none was swapped, moved or frozen."""
@@ -128,18 +127,6 @@ class FusedNetwork:
         flat, contiguous = self._flat(states), np.ascontiguousarray(weights)
         return compiled.kernel(inward, inward_bias, outward, flat, contiguous)
 
-    def layers(self, states: Array, weights: Array) -> list[tuple[Tensor, Tensor]]:
-        """Input (n, d_in) and signal (n, r, d_out) of both layers, for weights (n, r, n_actions).
-
-        The signal is what arrives backwards at the layer's output from weights · outputs (H4).
-        """
-        first, first_bias, last, _ = (parameter.detach() for parameter in self.parameters)
-        inputs, outward = torch.from_numpy(self._flat(states)), torch.from_numpy(weights)
-        hidden = torch.addmm(first_bias, inputs, first.T)
-        active = hidden > 0.0
-        inward = (outward @ last).mul_(active[:, None, :])
-        return [(inputs, inward), (hidden.relu_(), outward)]
-
     def _flat(self, states: Array) -> Array:
         flat = np.ascontiguousarray(states.reshape(len(states), -1), dtype=np.float64)
         if flat.shape[1] != self.n_observations:
@@ -159,12 +146,11 @@ class FusedNetwork:
 
 
 def _is_plain(module: nn.Module, first: nn.Linear, last: nn.Linear) -> bool:
-    """Trainable float64 on the CPU, laid out as the passes read it, with no hooks in between."""
+    """Trainable float64 on the CPU, laid out as the passes read it."""
     parameters = tuple(module.parameters())
     return (
         all(p.dtype == torch.float64 and p.device.type == "cpu" for p in parameters)
         and all(p.requires_grad for p in parameters)
         and first.weight.T.is_contiguous()
         and last.weight.is_contiguous()
-        and not any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
     )

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from handrail.arrays import Array
+from handrail.chains import Chain
 from handrail.factors import Factor, Factoriser, OuterFactor, concatenate_factors
 from handrail.policies import ROWS_PER_PASS, Policy
 
@@ -71,14 +72,16 @@ class Functionals:
 
 
 def _factoriser(policy: Policy, example: Tensor) -> Callable[[Tensor, Tensor], list[Factor]]:
-    """Inputs (n, …) and weights (n, r, n_actions) to factors, compiled where there is a form."""
-    fused = policy.fused()
-    if fused is None:
+    """Inputs (n, …) and weights (n, r, n_actions) to factors, without a graph where it can be."""
+    chain = Chain.of(policy.module)
+    if chain is None:
         return Factoriser(policy.module, example)
 
     def factorise(inputs: Tensor, weights: Tensor) -> list[Factor]:
-        layers = fused.layers(inputs.numpy(), weights.numpy())
-        return [OuterFactor(given, signal, has_bias=True) for given, signal in layers]
+        return [
+            OuterFactor(one.inputs.double(), one.signals.double(), one.has_bias)
+            for one in chain.passes(inputs, weights)
+        ]
 
     return factorise
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from handrail.arrays import Array
+from handrail.sequences import plain_layers
 
 FloatArray = NDArray[np.floating]
 
@@ -38,9 +39,9 @@ _ACTIVATIONS: dict[type[nn.Module], Callable[[FloatArray], None]] = {
 class PlainMLP:
     """The NumPy forward pass of an `nn.Sequential` of Linear, ReLU and Tanh layers on the CPU."""
 
-    def __init__(self, module: nn.Sequential) -> None:
+    def __init__(self, module: nn.Module) -> None:
         self._module = module
-        self._layers = tuple(module)
+        self._layers = tuple(layer for layer in module._modules.values() if layer is not None)
         self._steps = tuple(self._step(layer) for layer in self._layers)
         self._addresses = self._current_addresses()
         self._dtype = next(module.parameters()).detach().numpy().dtype
@@ -48,12 +49,10 @@ class PlainMLP:
     @classmethod
     def of(cls, module: nn.Module) -> PlainMLP | None:
         """The NumPy forward of `module`, or None where only torch can evaluate it."""
-        if type(module) is not nn.Sequential or not len(module):
-            return None
-        plain = all(type(m) in (nn.Linear, nn.Flatten, *_ACTIVATIONS) for m in module)
+        layers = plain_layers(module)
+        plain = all(type(layer) in (nn.Linear, *_ACTIVATIONS) for layer in layers)
         on_cpu = all(p.device.type == "cpu" for p in module.parameters())
-        hooked = any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
-        if not plain or not on_cpu or hooked or not any(type(m) is nn.Linear for m in module):
+        if not plain or not on_cpu or not any(type(layer) is nn.Linear for layer in layers):
             return None
         return cls(module)
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from handrail.errors import InvalidPolicy
+from handrail.sequences import plain_layers
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
@@ -86,9 +87,7 @@ class Architecture:
     @classmethod
     def of(cls, module: nn.Module) -> Architecture | None:
         """Of a network that `build` could have built; None for any other."""
-        if type(module) is not nn.Sequential:
-            return None
-        layers = [layer for layer in module if type(layer) is not nn.Flatten]
+        layers = plain_layers(module)
         linear, between = layers[::2], layers[1::2]
         kinds = {type(layer) for layer in between}
         names = [name for name, kind in ACTIVATIONS.items() if {kind} == kinds]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from handrail.arrays import Array
+from handrail.chains import in_float64
 from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.fused import FusedNetwork
 from handrail.inference import PlainMLP
@@ -103,7 +103,7 @@ class Policy(ABC):
     @property
     def dtype(self) -> torch.dtype:
         """The precision the module computes in."""
-        return self.parameters[0].dtype
+        return self._first_parameter().dtype
 
     def in_float64(self, states: ArrayLike) -> Self:
         """A copy that computes in float64, or itself if it does already.
@@ -112,7 +112,7 @@ class Policy(ABC):
         """
         if self.dtype == torch.float64:
             return self
-        copied = self.with_module(copy.deepcopy(self.module).double())
+        copied = self.with_module(in_float64(self.module))
         try:
             copied.raw(np.asarray(states)[:1])
         except ShapeMismatch:  # a layer that casts to float32
@@ -121,7 +121,7 @@ class Policy(ABC):
 
     def to_tensor(self, states: ArrayLike) -> Tensor:
         """States (n, *observation_shape) as the module expects them."""
-        first = self.parameters[0]
+        first = self._first_parameter()
         return torch.tensor(np.asarray(states), dtype=first.dtype, device=first.device)
 
     def outputs(self, states: ArrayLike) -> Array:
@@ -147,6 +147,10 @@ class Policy(ABC):
         if len(bad):
             raise self._not_finite(np.asarray(states)[bad[0]])
         return result
+
+    def _first_parameter(self) -> nn.Parameter:
+        """Of the trainable ones; collecting all of them takes as long as a pass over a state."""
+        return next(p for p in self.module.parameters() if p.requires_grad)
 
     def _torch_raw(self, inputs: Tensor) -> Array:
         _refuse_mixing_of_samples(self.module)
