@@ -195,6 +195,7 @@ def test_a_controller_that_raises() -> None:
         ({"clearance": -0.1}, hr.InvalidArgument, "clearance must be a share .* not -0.1"),
         ({"region": hr.Points([[0, 0]])}, hr.InvalidArgument, "sampled in a region such as Box"),
         ({"controller": "pd"}, hr.InvalidArgument, "a gain matrix, or a policy, not 'pd'"),
+        ({"controller": object()}, hr.InvalidArgument, r"handrail\.sb3\.policy_of\(model\)"),
         (
             {"controller": np.ones((1, 3))},
             hr.ShapeMismatch,

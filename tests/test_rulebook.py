@@ -107,6 +107,14 @@ def test_errors_come_in_the_order_of_the_file() -> None:
     assert "line 6: unknown action 'lefd'" in str(caught.value)
 
 
+def test_a_spread_of_discrete_actions_is_refused() -> None:
+    text = HEAD + "settings: {network: {std: 0.2}}\n" + ONE
+    line = text[: text.index("std")].count("\n") + 1
+    message = f"few.yaml, line {line}, settings.network.std: it is how widely continuous actions"
+    with pytest.raises(InvalidRulebook, match=re.escape(message)):
+        parse(text, "few.yaml")
+
+
 def test_large_and_unreadable_files(tmp_path: Path) -> None:
     large = tmp_path / "large.yaml"
     large.write_text("#" * (MAX_BYTES + 1))
@@ -118,6 +126,10 @@ def test_large_and_unreadable_files(tmp_path: Path) -> None:
     latin.write_bytes(b"# fine\n# na\xefve\n")
     with pytest.raises(InvalidRulebook, match=r"^latin.yaml, line 2: the byte 0xef is not UTF-8"):
         load(latin)
+    model = tmp_path / "model.zip"
+    model.write_bytes(b"PK\x03\x04\xff")
+    with pytest.raises(InvalidRulebook, match=r"0xff is not UTF-8. A constraint file is text"):
+        load(model)
     with pytest.raises(InvalidRulebook, match="is a directory, not a file"):
         load(tmp_path)
     with pytest.raises(InvalidRulebook, match=r"Cannot read 'aaa.*: File name too long"):
@@ -572,6 +584,11 @@ def test_settings_from_the_command_line() -> None:
         ({"network": 3}, "few, settings.network: expected a mapping of keys and values"),
         ({"network": {"hiden": [3]}}, "Known here: hidden, activation, std, scale."),
         ({"network": {"scale": {"y": 1.0}}}, "settings.network.scale: unknown observation 'y'."),
+        (
+            {"network": {"std": 0.2}},
+            "settings.network.std: it is how widely continuous actions vary, but these are "
+            "discrete. Leave it out.",
+        ),
     ]
     for overrides, message in wrong:
         with pytest.raises(InvalidRulebook, match=re.escape(message)):
@@ -864,6 +881,8 @@ def test_bundled_files_fit_the_schema(name: str) -> None:
         {"observations": "x"},
         {"observations": ["pole angle"]},
         {"actions": ["left"]},
+        {"actions": {"torque": [-2, 2, 3]}},
+        {"actions": {"1bad": [-2, 2]}},
         {"constraints": []},
         {"constraints": [{"name": "a", "require": "left >= 0.5"}]},
         {"constraints": [{"name": "a", "where": {"x": "zero"}}]},

@@ -231,7 +231,8 @@ def gain_matrix(controller: Any, n_coordinates: int, *, one_row: bool) -> Array:
     except (TypeError, ValueError):
         raise InvalidArgument(
             f"A controller is a function from a state to an action, a gain matrix, or a policy, "
-            f"not {controller!r}."
+            f"not {controller!r}. Of a Stable-Baselines3 model, handrail.sb3.policy_of(model) is "
+            "the policy."
         ) from None
     gain = np.atleast_2d(given)
     if gain.ndim != 2 or gain.shape[1] != n_coordinates or (one_row and len(gain) != 1):

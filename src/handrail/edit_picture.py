@@ -32,6 +32,7 @@ _LESS_AND_MORE = ListedColormap(colormaps["PuOr"](np.linspace(0.1, 0.9, 256)), n
 # Parts of the range of the output: of a probability 1, of a mean the width of the action's range.
 _LINES = (-0.5, -0.1, 0.1, 0.5)
 _SMALLEST_SCALE = 0.05
+_TICKS = 5
 
 
 def over_plane(policy: Policy, plane: Slice) -> Array:
@@ -68,6 +69,7 @@ def edit_figure(
         _draw_places(axes, rulebook, effects, plane)
         axes.set_xlim(*plane.horizontal_range)
         axes.set_ylim(*plane.vertical_range)
+        axes.locator_params(axis="x", nbins=_TICKS)  # three panels: labels would touch
         axes.set_xlabel(rulebook.observations[plane.horizontal])
     panels[0].set_ylabel(rulebook.observations[plane.vertical])
     name = rulebook.actions[action]

@@ -58,6 +58,11 @@ class Edit:
         """Whether the policy was left as it was."""
         return bool(self.reason)
 
+    @property
+    def unchanged(self) -> bool:
+        """Whether there was nothing to do."""
+        return not self.refused and self.enforcement.parameter_change == 0.0
+
     def raise_if_refused(self) -> Edit:
         """Itself, or `UnsatisfiedConstraints` or `ExcessiveSideEffect` with the reason."""
         self.enforcement.raise_if_unsatisfied()
@@ -71,6 +76,8 @@ class Edit:
         broken, left = (
             int((found.violations > self.tolerance).sum()) for found in (self.before, self.after)
         )
+        if self.unchanged:
+            return "Every constraint holds already: the policy was left as it was."
         return (
             f"{broken} of {len(self.before)} constraint rows were violated, {left} are. "
             f"{self.side_effects}"

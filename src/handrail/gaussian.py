@@ -17,10 +17,8 @@ from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.networks import fresh_network
 from handrail.policies import Actions, Policy
 from handrail.quantities import Quantity
+from handrail.settings import DEFAULT_STD
 from handrail.spaces import continuous_spaces
-
-# Of half the range of an action: wide enough to find something out, narrow enough to obey.
-DEFAULT_STD = 0.3
 
 
 @final

@@ -19,6 +19,8 @@ BaselineName = Literal["none", "standardised", "time_average", "value"]
 EnforcementMode = Literal["exact", "one_step", "none"]
 Objective = Literal["returns", "parameters"]
 Activation = Literal["relu", "tanh", "elu", "gelu", "silu", "sigmoid"]
+# Of half the range of an action: wide enough to find something out, narrow enough to obey.
+DEFAULT_STD = 0.3
 
 
 class _Learning(BaseModel, ABC):
@@ -85,7 +87,7 @@ class Network(BaseModel):
     """Widths of the hidden layers; the paper's network is one layer of 5000."""
     activation: Activation = "relu"
     """What each hidden unit computes."""
-    std: Annotated[float, Field(gt=0.0)] = 0.3
+    std: Annotated[float, Field(gt=0.0)] = DEFAULT_STD
     """Of continuous actions: their standard deviation, as a part of half their range."""
     scale: dict[str, Annotated[float, Field(gt=0.0)]] = {}
     """The typical size of observations that are far from 1, by name; the network's first weights

@@ -98,6 +98,8 @@ def edit_policy(
         subject.save(target, book)
     own_after = measure(subject.policy, subject.constraints) if subject.constraints else None
     out.print(_table(f"{path}, edited", result, own, own_after, book))
+    if result.unchanged:
+        out.print(str(result))
     if own_after is not None and _count(own_after, result) > _count(own, result):
         out.print(
             "[yellow]note:[/] the constraints that it obeyed before no longer all hold. Where both "

@@ -58,5 +58,6 @@ def _decoded(content: bytes, file: str) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise Spot(file, line).error(
-            f"the byte {content[error.start]:#04x} is not UTF-8. Save the file as UTF-8."
+            f"the byte {content[error.start]:#04x} is not UTF-8. A constraint file is text (YAML); "
+            "if this is one, save it as UTF-8."
         ) from None

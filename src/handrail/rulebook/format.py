@@ -265,7 +265,11 @@ class File(BaseModel):
         Annotated[
             list[Name], Field(min_length=2, max_length=1000), BeforeValidator(_several), Tag(LIST)
         ]
-        | Annotated[dict[Name, Range], Field(min_length=1, max_length=1000), Tag(MAPPING)],
+        | Annotated[
+            dict[Name, Range],
+            Field(min_length=1, max_length=1000, json_schema_extra={"additionalProperties": False}),
+            Tag(MAPPING),
+        ],
         Discriminator(
             tag_by_type(mapping=dict, list=list),
             custom_error_type="actions",

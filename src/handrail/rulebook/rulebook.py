@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, final
@@ -20,10 +20,12 @@ from handrail.rulebook.format import File
 from handrail.rulebook.names import unknown
 from handrail.rulebook.pictures import Picture, build_picture
 from handrail.rulebook.source import Path, Source, in_words, read
-from handrail.settings import RunSettings
+from handrail.settings import DEFAULT_STD, RunSettings
 
 _SCALE: Path = ("settings", "network", "scale")
+_STD: Path = ("settings", "network", "std")
 _NESTED = ("network", "selection")
+_IDLE_STD = "it is how widely continuous actions vary, but these are discrete. Leave it out."
 _DEFAULT_STRATEGY = RunSettings().selection.strategy
 
 
@@ -87,13 +89,14 @@ def parse(text: str, name: str) -> Rulebook:
     """
     source = read(text, name)
     file = check_format(source)
+    environment, actions = file.environment, Actions.of(file.actions)
     parts: list[Callable[[], Any]] = [
         partial(build_constraints, source, file),
         partial(build_picture, source, file),
         partial(_check_scale, source, file),
+        partial(_check_std, source, file, actions),
     ]
-    built, picture, _ = gather(parts)
-    environment, actions = file.environment, Actions.of(file.actions)
+    built, picture, *_ = gather(parts)
     return Rulebook(
         name=name.removesuffix(".yaml").removesuffix(".yml"),
         description=file.description or "",
@@ -140,6 +143,8 @@ def with_settings(rulebook: Rulebook, **overrides: Any) -> Rulebook:
         if name not in rulebook.observations:
             message = unknown("observation", name, rulebook.observations)
             raise InvalidRulebook(f"{rulebook.name}, {in_words(_SCALE)}: {message}")
+    if _has_idle_std(settings, rulebook.ranges):
+        raise InvalidRulebook(f"{rulebook.name}, {in_words(_STD)}: {_IDLE_STD}")
     return replace(rulebook, settings=settings)
 
 
@@ -177,3 +182,13 @@ def _check_scale(source: Source, file: File) -> None:
         if name not in file.observations:
             spot = source.spot((*_SCALE, name)).without_key()
             raise spot.error(unknown("observation", name, file.observations))
+
+
+def _check_std(source: Source, file: File, actions: Actions) -> None:
+    if _has_idle_std(file.settings, actions.ranges):
+        raise source.spot(_STD).error(_IDLE_STD)
+
+
+def _has_idle_std(settings: RunSettings, ranges: Sequence[tuple[float, float]] | None) -> bool:
+    """A run keeps every setting, the default of this one as well, so that alone says nothing."""
+    return ranges is None and settings.network.std != DEFAULT_STD
