@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -364,6 +365,8 @@ def test_planes() -> None:
     default = default_plane(book)
     assert default is not None
     assert default.horizontal_range == (-0.4, 0.4)
+    moved = plane_of(book, None, ["x=-2", "x_dot=1"])
+    assert moved == replace(default, at=(-2.0, 1.0, *default.at[2:]))
     without = parse(TEXT, "corridor")
     assert default_plane(without) == plane_over(without, 0, 1)
     for over, at, message in (
@@ -372,7 +375,8 @@ def test_planes() -> None:
         ("x,psi", [], "unknown observation 'psi'. This environment has x, x_dot, phi, phi_dot"),
         ("x,phi", ["x_dot"], "expected name=number"),
         ("x,phi", ["x_dot=a"], "expected name=number"),
-        (None, ["x_dot=1"], "say which with --over"),
+        ("x,phi", ["phi=0"], "--at phi=0: phi is on an axis of the picture"),
+        (None, ["phi_dot=0"], "--at phi_dot=0: phi_dot is on an axis of the picture"),
     ):
         with pytest.raises(InvalidArgument, match=message):
             plane_of(book, over, at)

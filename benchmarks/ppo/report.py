@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.machine import this_machine
 from benchmarks.ppo.measures import measure
-from benchmarks.ppo.studies import PRESSURE, Arm, Study
+from benchmarks.ppo.studies import FIRST_SEED, PRESSURE, Arm, Study
 from benchmarks.ppo.training import Trained
 from benchmarks.tables import table
 from handrail.arrays import Array
@@ -41,16 +41,25 @@ def _opening() -> str:
 
 This page is generated: `python -m benchmarks.ppo` trained everything on it, with {named}. The two \
 sides differ in one thing, `callback=Handrail(file)`; network, settings and seeds are the same, \
-and learning rates fall linearly to 0 on both sides. Scores are those of the acting policy while \
-it learns, averages over 100 episodes, mean ± standard deviation \
-over seeds. [How to use it](../ppo.md).
+and learning rates fall linearly to 0 on both sides. Settings were chosen with seeds below \
+{FIRST_SEED}, and these runs have others, from {FIRST_SEED} on. Scores are those of the acting \
+policy while it learns, averages over 100 episodes, mean ± standard deviation over seeds. \
+[How to use it](../ppo.md).
 
 ![Average score over environment steps, with and without a handrail](ppo.png)"""
 
 
 def _section(study: Study, runs: Mapping[tuple[Arm, int], Trained]) -> str:
     arms = [arm for arm in study.arms if runs_of(arm, runs)]
-    header = ["", "seeds", "episodes 0-99", "100-199", "last 100", f"steps to {study.pass_mark:g}"]
+    header = [
+        "",
+        "seeds",
+        "episodes 0-99",
+        "100-199",
+        "100-199, seed by seed",
+        "last 100",
+        f"steps to {study.pass_mark:g}",
+    ]
     rows = [_scores_row(study, arm, runs_of(arm, runs)) for arm in arms]
     held = [arm for arm in arms if arm != "plain"]
     holding = [_holding_row(arm, runs_of(arm, runs)) for arm in held]
@@ -83,8 +92,8 @@ def _scores_row(study: Study, arm: Arm, runs: list[Trained]) -> list[str]:
     found = measure(runs, study.pass_mark)
     passed = found.steps_to_pass[np.isfinite(found.steps_to_pass)]
     median = f"{np.median(passed):,.0f} ({len(passed)} of {len(runs)})" if len(passed) else "none"
-    values = [_spread(found.at_100), _spread(found.at_200), _spread(found.at_end), median]
-    return [NAMES[arm], str(len(runs)), *values]
+    values = [_spread(found.at_100), _spread(found.at_200), _range(found.at_200)]
+    return [NAMES[arm], str(len(runs)), *values, _spread(found.at_end), median]
 
 
 def _holding_row(arm: Arm, runs: list[Trained]) -> list[str]:
@@ -93,6 +102,11 @@ def _holding_row(arm: Arm, runs: list[Trained]) -> list[str]:
     iterations = sum(run.iterations for run in runs) / sum(run.holdings for run in runs)
     overhead = sum(run.holding_seconds for run in runs) / sum(run.seconds for run in runs)
     return [NAMES[arm], f"{worst:+.1e}", f"{left:+.2f}", f"{iterations:.2f}", f"{overhead:.2%}"]
+
+
+def _range(values: Array) -> str:
+    known = values[np.isfinite(values)]
+    return f"{known.min():.1f} to {known.max():.1f}" if len(known) else "-"
 
 
 def _spread(values: Array) -> str:

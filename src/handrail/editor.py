@@ -11,6 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import final
 
+import numpy as np
+
+from handrail.arrays import Array
 from handrail.closeness import Closeness
 from handrail.enforcement import Enforcement, distance
 from handrail.errors import InvalidPolicy, SolverFailure
@@ -59,6 +62,7 @@ class Editor:
         # Proofs take longer than searches, and only the last policy needs one.
         searched = _without_proof(selection)
         self._rules = make_rules(expansion, searched, policy)
+        self._seen: tuple[Array, ...] = ()
         self._closeness = Closeness(policy, references.states)
         self._start = snapshot(policy)
 
@@ -88,11 +92,10 @@ class Editor:
         if far == 0.0:  # it obeyed from the beginning
             return taken
         damping, failures, idle = _DAMPING, 0, 0
-        around = self._closeness.neighbourhood(self._rows(), self._tolerance)
         for _ in range(_MAX_STEPS):
             if failures == _MAX_FAILURES or idle == 2:
                 break
-            step = around.step(damping)
+            step = self._closeness.neighbourhood(self._rows(), self._tolerance).step(damping)
             attempt = None if step is None else self._attempt(step, far)
             if attempt is None:
                 damping, failures = damping * _DAMPED_BY, failures + 1
@@ -102,7 +105,6 @@ class Editor:
             closer = self._closeness.distance()
             idle = idle + 1 if closer > (1.0 - _WORTH_IT) * far else 0
             far = closer
-            around = self._closeness.neighbourhood(self._rows(), self._tolerance)
         return taken
 
     def _attempt(self, step: Gradient, far: float) -> Enforcement | None:
@@ -126,8 +128,16 @@ class Editor:
         return held if closer else None
 
     def _rows(self) -> Rows:
-        """The constraints at points, and the states of regions that are held at present."""
-        pairs = zip(self._expansion.regional, self._rules.stars, strict=False)
+        """The constraints at points, and all states of regions that mattered so far.
+
+        Those that are held at present are too few: once a step has brought the others inside, the
+        next would not know of them, leave at one of them, and be taken back. Attempts that failed
+        have found some, too.
+        """
+        stars, seen = self._rules.stars, self._seen or self._rules.stars
+        both = zip(seen, stars, strict=True)
+        self._seen = tuple(np.unique(np.concatenate(pair), axis=0) for pair in both)
+        pairs = zip(self._expansion.regional, self._seen, strict=False)
         blocks = [one.inside_rows_at(states, self._margin) for one, states in pairs if len(states)]
         if self._expansion.fixed is None and not blocks:  # none is near its bound any more
             return self._expansion.rows(per_region=1)

@@ -23,6 +23,7 @@ from handrail.policies import Policy
 from handrail.references import References, given_references, references_around
 from handrail.selections import Everywhere, Selection
 from handrail.side_effects import SideEffects, compare
+from handrail.threads import one_thread
 from handrail.violations import Violations, measure, state_in_words
 
 
@@ -108,14 +109,26 @@ def edit(
     """
     policy = _as_policy(policy)
     _check(max_change, tolerance, selection, prove)
-    expansion = expand(constraints, policy)
     chosen = Everywhere(prove=prove) if selection is None else selection
+    with one_thread():
+        return _edit(policy, constraints, states, max_change, tolerance, chosen)
+
+
+def _edit(
+    policy: Policy,
+    constraints: Sequence[Constraint],
+    states: ArrayLike | References | None,
+    max_change: float | None,
+    tolerance: float,
+    selection: Selection,
+) -> Edit:
+    expansion = expand(constraints, policy)
     references = _references(states, constraints)
-    held = make_rules(expansion, chosen, policy)
+    held = make_rules(expansion, selection, policy)
     start, before = snapshot(policy), measure(policy, constraints)
     outputs = policy.outputs(references.states)
     try:
-        enforcement = Editor(policy, expansion, chosen, references, tolerance).hold(held)
+        enforcement = Editor(policy, expansion, selection, references, tolerance).hold(held)
         effects = compare(references, outputs, policy.outputs(references.states), policy.quantity)
         after = measure(policy, constraints)
         reason = enforcement.reason or _excess(effects, max_change)

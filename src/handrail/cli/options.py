@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import gymnasium as gym
@@ -93,11 +94,25 @@ def on_region(constraint: Constraint) -> bool:
 
 
 def plane_of(rulebook: Rulebook, over: str | None, at: Sequence[str]) -> Slice | None:
-    """`--over phi,phi_dot --at x=0` as a plane; without them, the file's own."""
-    if over is None:
+    """`--over phi,phi_dot --at x=0` as a plane; what they leave open is as in the file's own."""
+    plane = default_plane(rulebook) if over is None else _plane_over(rulebook, over)
+    if plane is None:
         if at:
-            raise InvalidArgument("--at fixes observations of a plane: say which with --over.")
-        return default_plane(rulebook)
+            raise InvalidArgument("--at: there is only one observation, so no plane to draw.")
+        return None
+    fixed = list(plane.at)
+    for pair in at:
+        index, value = _fixed(rulebook, pair)
+        if index in (plane.horizontal, plane.vertical):
+            raise InvalidArgument(
+                f"--at {pair}: {rulebook.observations[index]} is on an axis of the picture. Choose "
+                "two other observations with --over, or leave it out."
+            )
+        fixed[index] = value
+    return replace(plane, at=tuple(fixed))
+
+
+def _plane_over(rulebook: Rulebook, over: str) -> Slice:
     names = [name.strip() for name in over.split(",")]
     if len(names) != 2 or names[0] == names[1]:
         raise InvalidArgument(
@@ -105,18 +120,19 @@ def plane_of(rulebook: Rulebook, over: str | None, at: Sequence[str]) -> Slice |
             f"{','.join(rulebook.observations[:2])}."
         )
     across, up = (_observation(rulebook, name, f"--over {over}") for name in names)
-    plane = plane_over(rulebook, across, up)
-    fixed = list(plane.at)
-    for pair in at:
-        name, separator, text = pair.partition("=")
-        index = _observation(rulebook, name.strip(), f"--at {pair}")
-        try:
-            fixed[index] = float(text)
-        except ValueError:
-            separator = ""
-        if not separator:
-            raise InvalidArgument(f"--at {pair}: expected name=number, such as --at {name}=0.")
-    return plane_over(rulebook, across, up, fixed)
+    return plane_over(rulebook, across, up)
+
+
+def _fixed(rulebook: Rulebook, pair: str) -> tuple[int, float]:
+    """`x=0` as the index of an observation and its value."""
+    name, _, text = pair.partition("=")
+    index = _observation(rulebook, name.strip(), f"--at {pair}")
+    try:
+        return index, float(text)
+    except ValueError:
+        raise InvalidArgument(
+            f"--at {pair}: expected name=number, such as --at {name}=0."
+        ) from None
 
 
 def _observation(rulebook: Rulebook, name: str, option: str) -> int:
