@@ -131,7 +131,7 @@ def test_ctrl_c_stops_after_the_update_and_resume_continues(tmp_path: Path) -> N
 
 def test_show_draws_any_two_observations(group: Path, handrail: Caller, tmp_path: Path) -> None:
     code, out, _ = handrail(
-        *("show", str(group), "--over", "one,position", "--at", "position=0.5"),
+        *("show", str(group), "--over", "one,position"),
         *("--out", str(tmp_path)),
     )
     assert code == 0
