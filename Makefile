@@ -37,7 +37,7 @@ lint: $(READY) ## ruff, mypy --strict, layers
 bench: $(READY) ## side-by-side timings, written to docs/benchmarks
 	$(BIN)/python -m benchmarks
 
-ppo: $(READY) ## Stable-Baselines3 with a handrail and without (an hour), written to docs/benchmarks/ppo.md
+ppo: $(READY) ## Stable-Baselines3 with a handrail and without (an hour and a half), written to docs/benchmarks/ppo.md
 	$(BIN)/python -m benchmarks.ppo
 
 reproduce: $(READY) ## every figure, table and claim of the paper (two hours), kept in docs/reproduction
