@@ -119,8 +119,8 @@ def test_refused_at_construction(make: Callable[[], Any], message: str | None) -
             r"'b' speaks of states of shape \(1,\), but 'a' of shape \(3,\)",
         ),
         (
-            [hr.AtLeast(0.5, 0, HERE, name="a"), hr.AtLeast(0.5, 0, ONE, name="b")],
-            r"'b' says exactly what 'a \[0\]' says already",
+            [hr.AtLeast(0.5, 0, HERE, name="a"), hr.AtLeast(0.5, 0, HERE, name="b")],
+            r"'b \[0\]' says exactly what 'a \[0\]' says already",
         ),
         (
             [hr.AtLeast(0.5, {0: 1, 1: 1, 2: 1}, HERE, name="all")],
@@ -131,6 +131,15 @@ def test_refused_at_construction(make: Callable[[], Any], message: str | None) -
 def test_refused_as_a_set(constraints: Any, message: str) -> None:
     with pytest.raises(hr.InvalidConstraint, match=message):
         expand(constraints, small_policy())
+
+
+def test_rows_that_two_constraints_share_count_once() -> None:
+    both = [hr.AtLeast(0.5, 0, HERE, name="a"), hr.AtLeast(0.5, 0, ONE, name="b")]
+    expansion = expand(both, small_policy())
+    assert expansion.fixed is not None
+    assert expansion.fixed.labels == ("a [0]", "a [1]")
+    result = hr.enforce(small_policy(), both)
+    assert result.satisfied
 
 
 def test_states_that_do_not_fit_the_policy_are_refused_by_name() -> None:

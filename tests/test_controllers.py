@@ -193,7 +193,11 @@ def test_a_controller_that_raises() -> None:
         ({"margin": float("nan")}, hr.InvalidArgument, "margin must lie between .* not nan"),
         ({"clearance": 0.5}, hr.InvalidArgument, "clearance must be a share .* not 0.5"),
         ({"clearance": -0.1}, hr.InvalidArgument, "clearance must be a share .* not -0.1"),
-        ({"region": hr.Points([[0, 0]])}, hr.InvalidArgument, "sampled in a region such as Box"),
+        (
+            {"region": gym.spaces.Box(-1.0, 1.0, (2,))},
+            hr.InvalidArgument,
+            r"in a region such as handrail.Box\(low, high\), not gymnasium.spaces.box.Box",
+        ),
         ({"controller": "pd"}, hr.InvalidArgument, "a gain matrix, or a policy, not 'pd'"),
         ({"controller": object()}, hr.InvalidArgument, r"handrail\.sb3\.policy_of\(model\)"),
         (
@@ -219,6 +223,29 @@ def test_what_cannot_be_meant_is_refused(
     usual = {"controller": [1.0, 1.0], "region": SQUARE, "count": 10}
     with pytest.raises(error, match=message):
         hr.constraints_from(**{**usual, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("answer", "remedy"),
+    [
+        (True, r"Of a truth value, return int\(…\)"),
+        (0.3, "If actions are continuous, mean_constraints_from takes what"),
+        ((np.array(1), None), r"give handrail.sb3.policy_of\(model\)"),
+        (np.array([1]), r"Of an array with one number, return its item\(\)"),
+    ],
+)
+def test_answers_that_are_no_action(answer: Any, remedy: str) -> None:
+    with pytest.raises(hr.InvalidArgument, match=f"expected the index of an action.*{remedy}"):
+        hr.constraints_from(lambda _: answer, SQUARE, 10)
+
+
+def test_two_controllers_that_agree_at_some_states() -> None:
+    one = hr.constraints_from([1.0, 1.0], SQUARE, 10, name="one")
+    other = hr.constraints_from([1.0, 0.9], SQUARE, 10, name="other", clearance=0.0)
+    policy = small_policy(2, 2)
+    assert hr.enforce(policy, one + other).satisfied
+    assert hr.measure(policy, one).worst_violation <= 1e-6
+    assert hr.measure(policy, other).worst_violation <= 1e-6
 
 
 def test_a_policy_is_not_sampled_for_actions() -> None:

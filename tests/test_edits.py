@@ -592,7 +592,8 @@ def test_nothing_is_overwritten(run: Run, edit: Caller, tmp_path: Path) -> None:
         (("-o", "no/folder/edited.safetensors"), "there is no folder no/folder"),
         (("--constraints", "acrobot"), "acrobot names 6 observations (cos1"),
         (("--states", "missing.npy"), "--states missing.npy: there is no such file."),
-        (("--states", "rules.yaml"), "expected an array that numpy.save wrote"),
+        (("--states", "rules.yaml"), "expected an array (n, n_observations) that numpy.save"),
+        (("--states", "several.npz"), "expected an array (n, n_observations) that numpy.save"),
         (("--prove", "--set", "selection=maximum_return"), "add --set selection=everywhere"),
         (("--set", "selection=nothing"), "expected everywhere, maximum_return or"),
         (("--constraints", "three.yaml"), "names 3 actions (back, on, wait), but"),
@@ -610,6 +611,7 @@ def test_what_the_command_refuses(
     monkeypatch.chdir(tmp_path)
     Path("rules.yaml").write_text(STRICTER)
     Path("three.yaml").write_text(STRICTER.replace("[back, on]", "[back, on, wait]"))
+    np.savez("several.npz", a=np.zeros((3, 2)))
     before = sorted(tmp_path.iterdir())
     standard = ("--constraints", "rules.yaml", "-o", "edited.safetensors")
     code, _, error = edit(run.folder, *standard, *options)

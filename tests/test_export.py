@@ -25,7 +25,9 @@ from handrail.export import LOADER, exported
 from handrail.networks import ACTIVATIONS
 from handrail.rulebook import load, parse, with_settings
 from handrail.runs import Run
+from handrail.sb3 import policy_of
 from tests.conftest import small_policy, spaces
+from tests.sb3_models import Pictures, ppo
 
 DOCS = Path(__file__).parent.parent / "docs" / "export.md"
 FILE = """
@@ -161,6 +163,15 @@ class Undecided(nn.Module):
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = self.layer(states)
         return result if float(states.sum()) > 0.0 else -result
+
+
+def test_a_model_says_what_it_observes_behind_a_features_extractor(tmp_path: Path) -> None:
+    model = ppo(Pictures(), "CnnPolicy")
+    written = hr.export_onnx(policy_of(model), tmp_path / "policy.onnx")
+    session = onnxruntime.InferenceSession(written.path)
+    assert session.get_inputs()[0].shape[1:] == [1, 36, 36]
+    with pytest.raises(hr.InvalidPolicy, match=r"has PreparedActor elsewhere.* Export it as ONNX"):
+        hr.export_numpy(policy_of(model), tmp_path / "policy.npz")
 
 
 def test_what_torch_cannot_trace_is_refused(tmp_path: Path) -> None:

@@ -70,6 +70,8 @@ def test_a_model_with_box_actions_obeys_whenever_it_acts(algorithm: Any) -> None
 def test_a_file_of_continuous_actions() -> None:
     model = PPO("MlpPolicy", "Pendulum-v1", policy_kwargs={"ortho_init": False}, **SMALL)
     callback = Handrail("pendulum")
+    with pytest.raises(hr.UnsatisfiedConstraints, match=r'try policy_kwargs={"ortho_init": False}'):
+        PPO("MlpPolicy", "Pendulum-v1", **SMALL).learn(64, callback=Handrail("pendulum"))
     model.learn(64, callback=callback)
     assert callback.worst_violation <= 1e-5
     text = hr.load_rulebook("pendulum").text.replace("{torque: [-2, 2]}", "[torque, other]")

@@ -351,7 +351,10 @@ class TestFailure:
         model = ppo()
         before = parameters(model)
         both = [*CARTPOLE, hr.AtMost(0.5, 0, hr.Points(CARTPOLE_STATES[:1]), name="no")]
-        with pytest.raises(hr.UnsatisfiedConstraints, match=r"After 0 timesteps .*as PPO left it"):
+        with pytest.raises(
+            hr.UnsatisfiedConstraints,
+            match=r"After 0 timesteps .*as PPO left it.*Relax one of them\.$",
+        ):
             model.learn(64, callback=Handrail(both))
         assert not changed(model, before)
 
@@ -638,11 +641,26 @@ class TestRefusedBeforeTraining:
             ({"tolerance": 0.0}, "tolerance must be positive and finite, not 0.0"),
             ({"pressure": -1.0}, "pressure must be 0 .none. or positive and finite, not -1.0"),
             ({"prove": True, "selection": hr.Everywhere()}, "Say how regions are held once"),
+            ({"prove": "yes"}, "prove must be True or False, not 'yes'"),
+            ({"selection": "maximum"}, "selection='maximum': expected Everywhere.* 'maximum_re"),
+            ({"selection": 3}, "selection=3: expected Everywhere"),
         ],
     )
     def test_settings(self, settings: dict[str, Any], message: str) -> None:
         with pytest.raises(hr.InvalidArgument, match=message):
             Handrail(CARTPOLE, **settings)
+
+    @pytest.mark.parametrize("wrapped", [False, True])
+    def test_two_rails_on_one_model(self, wrapped: bool) -> None:
+        """Each would undo what the other holds, and report that it held."""
+        model, second = ppo(), Handrail(CARTPOLE)
+        before = parameters(model)
+        inner = EveryNTimesteps(8, second) if wrapped else second
+        with pytest.raises(hr.InvalidArgument, match="There are 2 Handrails on one model"):
+            model.learn(64, callback=[Handrail(CARTPOLE), CallbackList([inner])])
+        assert not changed(model, before)
+        model.learn(64, callback=second)  # alone, it works
+        assert second.worst_violation <= 1e-5
 
     def test_inside_a_callback_that_does_not_pass_rollouts_on(self) -> None:
         with pytest.raises(hr.InvalidArgument, match="Nobody told Handrail that a rollout starts"):

@@ -178,8 +178,9 @@ def states_of(region: Region, count: int) -> Array:
     """Evenly spread over a region, always the same ones: (count, n_coordinates)."""
     if not isinstance(region, Region):
         raise InvalidArgument(
-            f"A controller is sampled in a region such as Box(low, high), not {region!r}. For "
-            "states of your own, write AtLeast(bound, action, Points(states))."
+            f"A controller is sampled in a region such as handrail.Box(low, high), not "
+            f"{type(region).__module__}.{type(region).__qualname__}. For states of your own, write "
+            "AtLeast(bound, action, Points(states))."
         )
     if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
         raise InvalidArgument(f"count must be a positive whole number of states, not {count!r}.")
@@ -219,9 +220,19 @@ def _answer(controller: ActionRule, state: Array) -> int:
     if isinstance(index, bool | np.bool_) or not isinstance(index, Integral) or index < 0:
         raise InvalidArgument(
             f"The controller returned {answer!r} at {where}; expected the index of an action: 0, "
-            "1, 2, … Of a truth value or a float, return int(…)."
+            f"1, 2, … {_remedy(answer)}"
         )
     return int(index)
+
+
+def _remedy(answer: Any) -> str:
+    if isinstance(answer, bool | np.bool_):
+        return "Of a truth value, return int(…)."
+    if isinstance(answer, tuple):
+        return "Of a Stable-Baselines3 model, give handrail.sb3.policy_of(model)."
+    if np.size(answer) == 1 and np.issubdtype(np.asarray(answer).dtype, np.integer):
+        return "Of an array with one number, return its item()."
+    return "If actions are continuous, mean_constraints_from takes what the controller returns."
 
 
 def gain_matrix(controller: Any, n_coordinates: int, *, one_row: bool) -> Array:

@@ -21,7 +21,7 @@ from handrail.gradients import Gradient, restore, snapshot
 from handrail.obedience import make_rules
 from handrail.policies import Policy
 from handrail.references import References, given_references, references_around
-from handrail.selections import Everywhere, Selection
+from handrail.selections import Selection, chosen_selection
 from handrail.side_effects import SideEffects, compare
 from handrail.threads import one_thread
 from handrail.violations import Violations, measure, state_in_words
@@ -91,7 +91,7 @@ def edit(
     states: ArrayLike | References | None = None,
     max_change: float | None = None,
     tolerance: float = 1e-6,
-    selection: Selection | None = None,
+    selection: Selection | str | None = None,
     prove: bool = False,
 ) -> Edit:
     """Change a policy as little as possible so that every constraint holds; it acts nowhere.
@@ -104,12 +104,12 @@ def edit(
             visits. By default random ones around the constrained states.
         max_change: refuse if a probability (or mean action) changes by more at any of them.
         tolerance: the largest violation allowed at points. States of regions have none.
-        selection: how regions are held; by default `Everywhere()`.
+        selection: how regions are held, or the name of a way; by default `Everywhere()`.
         prove: end with a certificate for every region, as `Everywhere(prove=True)` does.
     """
     policy = _as_policy(policy)
-    _check(max_change, tolerance, selection, prove)
-    chosen = Everywhere(prove=prove) if selection is None else selection
+    _check(max_change, tolerance)
+    chosen = chosen_selection(selection, prove)
     with one_thread():
         return _edit(policy, constraints, states, max_change, tolerance, chosen)
 
@@ -162,17 +162,11 @@ def _as_policy(policy: Policy | nn.Module) -> Policy:
     )
 
 
-def _check(
-    max_change: float | None, tolerance: float, selection: Selection | None, prove: bool
-) -> None:
+def _check(max_change: float | None, tolerance: float) -> None:
     if not (_is_finite(tolerance) and tolerance > 0.0):
         raise InvalidArgument(f"The tolerance must be positive and finite, not {tolerance!r}.")
     if max_change is not None and not (_is_finite(max_change) and max_change >= 0.0):
         raise InvalidArgument(f"max_change must be a number from 0 on, not {max_change!r}.")
-    if prove and selection is not None:
-        raise InvalidArgument(
-            "Say how regions are held once: prove=True, or selection=Everywhere(prove=True)."
-        )
 
 
 def _is_finite(value: Any) -> bool:

@@ -27,6 +27,9 @@ from handrail.targets import Position, Targets
 
 MAX_ITERATIONS = 50
 _HALVINGS = 12
+# A violation of so many tolerances is a matter of rounding; beyond, no tolerance is meant.
+_NEARLY = 100.0
+_RESCALE = "rescale the observations so that they vary alike"
 REMEDY = (
     "Relax one of them, move their states apart, or rescale the observations so that such states "
     "differ more."
@@ -151,8 +154,8 @@ def _relinearise(policy: Policy, rows: Rows, tolerance: float, history: list[Ite
     return (
         f"After {len(history)} linearisations the worst violation is {violations.max():.2g}, of "
         f"{rows.labels[int(violations.argmax())]!r}, above the tolerance of {tolerance:g}, and no "
-        "further step improves it. Use a wider network, relax the constraints, or raise the "
-        "tolerance."
+        "further step improves it. Use a wider network, relax the constraints, or "
+        f"{'raise the tolerance' if violations.max() < _NEARLY * tolerance else _RESCALE}."
     )
 
 

@@ -97,9 +97,7 @@ def expand(constraints: Sequence[Constraint], policy: Policy) -> Expansion:
     for one in constraints:
         refuse_other_quantity(one, n_actions, policy)
     at_points = [one.rows(n_actions) for one in constraints if _region(one) is None]
-    fixed = concatenate(at_points) if at_points else None
-    if fixed is not None:
-        _refuse_repeated_rows(fixed)
+    fixed = _without_repeats(at_points) if at_points else None
     scale = policy.scale(outputs)[0]
     regional = tuple(part for one in constraints for part in _sub_regions(one, scale))
     return Expansion(fixed, regional)
@@ -189,15 +187,21 @@ def refuse_other_quantity(constraint: Constraint, n_actions: int, policy: Policy
     )
 
 
-def _refuse_repeated_rows(rows: Rows) -> None:
+def _without_repeats(blocks: Sequence[Rows]) -> Rows:
+    """The rows of all constraints, each once; a constraint that repeats another is refused.
+
+    A part of them may be repeated: controllers that were sampled at the same states agree at some.
+    """
+    said: dict[frozenset[bytes], str] = {}
+    for block in blocks:
+        known = said.setdefault(frozenset(_keys(block)), block.labels[0])
+        if known != block.labels[0]:
+            raise InvalidConstraint(
+                f"{block.labels[0]!r} says exactly what {known!r} says already. Remove one of them."
+            )
+    rows = concatenate(blocks)
     first = _first_of_each(rows)
-    if len(first) < len(rows):
-        again = int(np.setdiff1d(np.arange(len(rows)), first)[0])
-        keys = _keys(rows)
-        label, known = rows.labels[again], rows.labels[keys.index(keys[again])]
-        raise InvalidConstraint(
-            f"{label!r} says exactly what {known!r} says already. Remove one of them."
-        )
+    return rows if len(first) == len(rows) else rows.take(first)
 
 
 def _first_of_each(rows: Rows) -> Indices:

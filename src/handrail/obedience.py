@@ -16,7 +16,7 @@ from handrail.expansion import Expansion, expand
 from handrail.layers import Layers
 from handrail.policies import Policy
 from handrail.rules import FixedRules, Rules
-from handrail.selections import Everywhere, Selection
+from handrail.selections import Everywhere, Selection, chosen_selection
 from handrail.whole_regions import WholeRegions
 
 
@@ -25,7 +25,7 @@ def enforce(
     constraints: Sequence[Constraint],
     tolerance: float = 1e-6,
     reference_states: ArrayLike | None = None,
-    selection: Selection | None = None,
+    selection: Selection | str | None = None,
     prove: bool = False,
 ) -> Enforcement:
     """Change the policy's weights, as little as possible, until every constraint holds.
@@ -36,17 +36,14 @@ def enforce(
             or, with a proof, at every state there is.
         tolerance: the largest violation allowed at points. States of regions have none.
         reference_states: (n, *observation_shape), where to measure how much else has changed.
-        selection: how regions are held; by default `Everywhere()`.
+        selection: how regions are held, or the name of a way; by default `Everywhere()`.
         prove: end with a certificate for every region, as `Everywhere(prove=True)` does.
     """
     if not (np.isfinite(tolerance) and tolerance > 0.0):
         raise InvalidArgument(f"The tolerance must be positive and finite, not {tolerance!r}.")
-    if prove and selection is not None:
-        raise InvalidArgument(
-            "Say how regions are held once: prove=True, or selection=Everywhere(prove=True)."
-        )
+    chosen = chosen_selection(selection, prove)
     expansion = expand(constraints, policy)
-    rules = make_rules(expansion, selection or Everywhere(prove=prove), policy)
+    rules = make_rules(expansion, chosen, policy)
     before = None if reference_states is None else policy.outputs(reference_states)
     result = rules.hold(policy, tolerance)
     if before is None or reference_states is None:

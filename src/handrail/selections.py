@@ -13,8 +13,12 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
+    TypeAdapter,
+    ValidationError,
     model_validator,
 )
+
+from handrail.errors import InvalidArgument
 
 STRICT = ConfigDict(
     extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
@@ -103,3 +107,29 @@ Selection = Annotated[
     ),
     BeforeValidator(_in_full, json_schema_input_type=_Strategy | _Model),
 ]
+_ANY: TypeAdapter[Everywhere | MaximumReturn | MaximumDeviation] = TypeAdapter(Selection)
+
+
+def chosen_selection(given: Selection | str | None, prove: bool) -> Selection:
+    """How regions are held, as callers say it: a selection, the name of one, or whether to prove.
+
+    Args:
+        given: what a file may say as well: "maximum_return" is `MaximumReturn()`.
+        prove: short for `Everywhere(prove=True)`.
+    """
+    if not isinstance(prove, bool):
+        raise InvalidArgument(f"prove must be True or False, not {prove!r}.")
+    if given is None:
+        return Everywhere(prove=prove)
+    if prove:
+        raise InvalidArgument(
+            "Say how regions are held once: prove=True, or selection=Everywhere(prove=True)."
+        )
+    try:
+        return _ANY.validate_python(given)
+    except ValidationError:
+        raise InvalidArgument(
+            f"selection={given!r}: expected Everywhere(…), MaximumReturn(…) or "
+            "MaximumDeviation(…), or the name of one: 'everywhere', 'maximum_return', "
+            "'maximum_deviation'."
+        ) from None

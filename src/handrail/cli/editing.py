@@ -130,13 +130,16 @@ def _references(book: Rulebook, states: Path | None) -> References:
 
 def _array(path: Path) -> Array:
     try:
-        found: Array = np.load(path, allow_pickle=False)
+        found = np.load(path, allow_pickle=False)
     except FileNotFoundError:
         raise InvalidArgument(f"--states {path}: there is no such file.") from None
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError):
+        found = None
+    if not isinstance(found, np.ndarray):  # of several arrays, numpy.savez
         raise InvalidArgument(
-            f"--states {path}: expected an array that numpy.save wrote: {error}."
-        ) from error
+            f"--states {path}: expected an array (n, n_observations) that "
+            "numpy.save('states.npy', array) wrote."
+        )
     return found
 
 

@@ -66,9 +66,10 @@ def _refuse_options(part: nn.Module) -> None:
 
 
 def _refusal(part: nn.Module) -> InvalidPolicy:
+    named = type(part).__name__ if list(part.children()) else str(part)
     return InvalidPolicy(
         f"A NumPy file holds Linear layers, each with at most one activation behind it "
-        f"({', '.join(ACTIVATIONS)}); this network has {part} elsewhere or besides. Export it as "
+        f"({', '.join(ACTIVATIONS)}); this network has {named} elsewhere or besides. Export it as "
         "ONNX, which holds any network."
     )
 

@@ -54,7 +54,8 @@ class Subject:
         if not isinstance(policy, Policy):
             raise InvalidPolicy(
                 f"Expected a policy to export, but got {type(policy).__name__}. Of a learner, "
-                "export agent.policy; of a torch module, CategoricalPolicy(module)."
+                "export agent.policy; of a torch module, CategoricalPolicy(module); of a model of "
+                "Stable-Baselines3, handrail.sb3.policy_of(model)."
             )
         _check_tolerance(tolerance)
         report = constraint_report(policy, constraints, tolerance)
@@ -123,8 +124,14 @@ def _as_states(states: ArrayLike) -> Array:
 
 
 def _observed_shape(policy: Policy) -> tuple[int, ...]:
-    """By the first layer, where that tells."""
-    first = next(part for part in policy.module.modules() if not list(part.children()))
+    """As the module says, or by the first layer of a plain one."""
+    module = policy.module
+    said = getattr(module, "observation_shape", None)
+    if isinstance(said, tuple):
+        return said
+    first = module
+    while type(first) is nn.Sequential and len(first):
+        first = first[0]
     if type(first) is nn.Linear:
         return (first.in_features,)
     raise InvalidArgument(

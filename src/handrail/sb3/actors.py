@@ -26,11 +26,18 @@ class PreparedActor(nn.Module):
         prepare: observations (n, *observation_shape) to what the layers take. A plain function:
             copies of the module share it, and nothing it uses is among the module's parameters.
         layers: to the raw outputs (n, n_actions).
+        observation_shape: of one observation, which the layers do not tell.
     """
 
-    def __init__(self, prepare: Callable[[Tensor], Tensor], layers: nn.Sequential) -> None:
+    def __init__(
+        self,
+        prepare: Callable[[Tensor], Tensor],
+        layers: nn.Sequential,
+        observation_shape: tuple[int, ...],
+    ) -> None:
         super().__init__()
         self._prepare = prepare
+        self.observation_shape = observation_shape
         self.layers = layers
 
     def forward(self, observations: Tensor) -> Tensor:
@@ -48,13 +55,14 @@ def actor_of(policy: ActorCritic) -> nn.Module:
     """
     extractor = policy.pi_features_extractor
     layers = [*_layers(policy.mlp_extractor.policy_net), policy.action_net]
+    shape: tuple[int, ...] = policy.observation_space.shape
     scaled = policy.normalize_images and is_image_space(policy.observation_space)
     if type(extractor) is FlattenExtractor and not scaled:
-        flatten = [nn.Flatten()] if len(policy.observation_space.shape) > 1 else []
+        flatten = [nn.Flatten()] if len(shape) > 1 else []
         return nn.Sequential(*flatten, *layers)
     if _shares_parameters(extractor, critic_parts(policy)):
-        return PreparedActor(_features(policy, extractor), nn.Sequential(*layers))
-    return PreparedActor(_as_seen(policy), nn.Sequential(extractor, *layers))
+        return PreparedActor(_features(policy, extractor), nn.Sequential(*layers), shape)
+    return PreparedActor(_as_seen(policy), nn.Sequential(extractor, *layers), shape)
 
 
 def critic_parts(policy: ActorCritic) -> tuple[nn.Module, ...]:

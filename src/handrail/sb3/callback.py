@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import final
 
 import numpy as np
 import torch
-from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList, EventCallback
 from torch import Tensor
 
 from handrail.certification import Certificate
@@ -14,7 +15,7 @@ from handrail.errors import InvalidArgument
 from handrail.sb3.keeping import Holding, Keeper
 from handrail.sb3.models import refuse_normalised_observations
 from handrail.sb3.pressure import Pressure, take_off
-from handrail.selections import Everywhere, Selection
+from handrail.selections import Selection, chosen_selection
 from handrail.stated import AnyConstraints, Stated
 
 # Finer is at the mercy of float32: with 1e-6, enforcements on steep networks fail in the rounding
@@ -40,7 +41,7 @@ class Handrail(BaseCallback):
             file only the constraints count; its settings are for `Reinforce`.
         tolerance: the largest violation allowed at points. States of regions have none. Where
             float32 is coarser than that (4 spacings of the largest bound), it counts instead.
-        selection: how regions are held; by default `Everywhere()`.
+        selection: how regions are held, or the name of a way; by default `Everywhere()`.
         prove: end every holding with a certificate for every region, as `Everywhere(prove=True)`.
         pressure: strength of a pull towards the constraints inside every step of the optimiser,
             so that an update leaves less to be corrected; 0 for none.
@@ -51,7 +52,7 @@ class Handrail(BaseCallback):
         constraints: AnyConstraints,
         *,
         tolerance: float = TOLERANCE,
-        selection: Selection | None = None,
+        selection: Selection | str | None = None,
         prove: bool = False,
         pressure: float = 0.0,
     ) -> None:
@@ -62,13 +63,9 @@ class Handrail(BaseCallback):
             raise InvalidArgument(
                 f"The pressure must be 0 (none) or positive and finite, not {pressure!r}."
             )
-        if prove and selection is not None:
-            raise InvalidArgument(
-                "Say how regions are held once: prove=True, or selection=Everywhere(prove=True)."
-            )
         self._stated = Stated.of(constraints)
         self._tolerance = float(tolerance)
-        self._selection: Selection = selection or Everywhere(prove=prove)
+        self._selection = chosen_selection(selection, prove)
         self._strength = float(pressure)
         self._keeper: Keeper | None = None
         self._pressure: Pressure | None = None
@@ -113,6 +110,7 @@ class Handrail(BaseCallback):
         take_off(self.model.policy.optimizer)  # left on this one, by whatever callback
 
     def _on_training_start(self) -> None:
+        _refuse_several(self.locals.get("callback"))
         self._hold()
         self._left = self._network()
 
@@ -152,3 +150,24 @@ class Handrail(BaseCallback):
         self._certificates = result.certificates
         for name in ("violation_before", "violation_after", "iterations", "active", "seconds"):
             self.logger.record(f"handrail/{name}", getattr(holding, name))
+
+
+def _refuse_several(callback: object) -> None:
+    """What one rail holds, the next would change again, and neither would know."""
+    rails = [one for one in _flat(callback) if isinstance(one, Handrail)]
+    if len(rails) > 1:
+        raise InvalidArgument(
+            f"There are {len(rails)} Handrails on one model, and each would undo what the others "
+            "hold. Give all constraints to one: Handrail([*constraints, *others]); those of a file "
+            "are load_rulebook(path).constraints."
+        )
+
+
+def _flat(callback: object) -> Iterator[object]:
+    """A callback, those of a list, and those inside others."""
+    yield callback
+    if isinstance(callback, CallbackList):
+        for one in callback.callbacks:
+            yield from _flat(one)
+    elif isinstance(callback, EventCallback) and callback.callback is not None:
+        yield from _flat(callback.callback)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 
+from handrail.conflicts import impossible_at_one_state
 from handrail.enforcement import Enforcement
 from handrail.errors import UnsatisfiedConstraints
 from handrail.expansion import Expansion, expand
@@ -72,6 +73,7 @@ class Keeper:
         self.policy = policy_of(model)
         stated.check_spaces(model.observation_space, model.action_space)
         expansion = expand(stated.constraints, self.policy)
+        self._fixed = expansion.fixed
         self.tolerance = max(tolerance, _finest(expansion, self.policy))
         self.rules = make_rules(expansion, selection, self.policy)
 
@@ -91,6 +93,7 @@ class Keeper:
             raise UnsatisfiedConstraints(
                 f"After {timesteps} timesteps the constraints could not be made to hold; the "
                 f"policy is as {type(self._model).__name__} left it. {result.reason}"
+                f"{self._hint()}"
             )
         holding = Holding(
             timesteps=timesteps,
@@ -102,6 +105,17 @@ class Keeper:
             parameter_change=result.parameter_change,
         )
         return holding, result
+
+    def _hint(self) -> str:
+        """What only a fresh network of Stable-Baselines3 has: a last layer that is almost zero."""
+        if self._model.num_timesteps or not getattr(self._network, "ortho_init", False):
+            return ""
+        if self._fixed is not None and impossible_at_one_state(self._fixed) is not None:
+            return ""  # no network could
+        return (
+            " A fresh network of Stable-Baselines3 is almost linear, which may be why: try "
+            'policy_kwargs={"ortho_init": False}.'
+        )
 
 
 def _finest(expansion: Expansion, policy: Policy) -> float:
