@@ -398,10 +398,12 @@ def test_the_command_refuses_a_wrong_ending(group: Path, tmp_path: Path) -> None
     target = tmp_path / "policy.onnx"
     code, text = command(group / "seed-0", "--format", "numpy", "-o", target)
     assert code != 0
-    assert f"format numpy is written as a .npz file, so --out {target} should be" in text
+    assert f"--out {target} is the name of a file of the format onnx: say --format onnx" in text
     assert not target.exists()
     code, text = command(group / "seed-0", "-o", tmp_path / "policy.npz")
-    assert "format onnx is written as a .onnx file" in text
+    assert "say --format numpy, or" in text
+    code, text = command(group / "seed-0", "-o", tmp_path / "policy.pt")
+    assert "format onnx is written as a .onnx file, so --out" in text
 
 
 def test_a_run_that_has_learned_nothing_has_no_policy(tmp_path: Path) -> None:

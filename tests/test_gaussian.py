@@ -461,7 +461,7 @@ def test_more_that_is_refused() -> None:
         hr.Linear([hr.Term(states(1)[0], TORQUE, 0.0)], lower=1.0)
     with pytest.raises(hr.InvalidPolicy, match="standard deviation must be a positive number"):
         hr.GaussianPolicy(gaussian().module, "abc")  # type: ignore[arg-type]
-    with pytest.raises(hr.InvalidPolicy, match="`std` must be a positive part"):
+    with pytest.raises(hr.InvalidPolicy, match="`std` must be one positive number, a part"):
         gaussian(std="abc")
     two = hr.GaussianPolicy(gaussian(3, 1).module, [0.5, 2.0])
     with pytest.raises(hr.ShapeMismatch, match="2 standard deviations"):

@@ -672,6 +672,11 @@ class TestRefusedBeforeTraining:
         with pytest.raises(hr.InvalidArgument, match="Nobody told Handrail that a rollout starts"):
             model.learn(64, callback=EveryNTimesteps(8, callback), reset_num_timesteps=False)
 
+    @pytest.mark.parametrize("given", [None, 5])
+    def test_what_states_no_constraint(self, given: Any) -> None:
+        with pytest.raises(hr.InvalidConstraint, match="or the path or bundled name of a constr"):
+            Handrail(given)
+
     def test_one_constraint_is_no_list(self) -> None:
         with pytest.raises(hr.InvalidConstraint, match=r"Write \[constraint\]"):
             ppo().learn(64, callback=Handrail(CARTPOLE[0]))  # type: ignore[arg-type]
@@ -872,6 +877,8 @@ class TestFiles:
             load(tmp_path / "model")
 
     def test_what_is_no_model(self, tmp_path: Path) -> None:
+        with pytest.raises(hr.InvalidRun, match=r"no model at .*gone\.zip\.$"):
+            load(tmp_path / "gone.zip")
         with pytest.raises(hr.InvalidRun, match=r"no model at .*gone, nor at .*gone\.zip"):
             load(tmp_path / "gone")
         (tmp_path / "text.zip").write_text("hello")

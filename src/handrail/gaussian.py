@@ -78,7 +78,8 @@ class GaussianPolicy(Policy):
         network = fresh_network(shape, n_actions, hidden, activation, seed, dtype, scale)
         if isinstance(std, bool) or not isinstance(std, Real) or not 0.0 < float(std) < np.inf:
             raise InvalidPolicy(
-                f"`std` must be a positive part of half the range of each action, but got {std!r}."
+                f"`std` must be one positive number, a part of half the range of each action, but "
+                f"got {std!r}. For one of each, GaussianPolicy(module, [0.1, 0.2])."
             )
         half = 0.5 * (actions.high.astype(np.float64) - actions.low.astype(np.float64))
         return cls(network, (std * half).tolist())

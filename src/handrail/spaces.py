@@ -69,7 +69,7 @@ def _pair(env_or_spaces: Any) -> tuple[Any, Any]:
         return env_or_spaces.observation_space, env_or_spaces.action_space
     raise InvalidPolicy(
         f"Expected a Gymnasium environment or a pair of spaces, but got "
-        f"{type(env_or_spaces).__name__}. Try CategoricalPolicy.mlp(gym.make('CartPole-v1'))."
+        f"{type(env_or_spaces).__name__}. Of an id, give gymnasium.make(id)."
     )
 
 

@@ -37,15 +37,18 @@ class Stated:
             given = load(given)
         if isinstance(given, Rulebook):
             return cls(given.constraints, given)
-        return cls(given, None)
+        if isinstance(given, Sequence) and not isinstance(given, str):
+            return cls(given, None)
+        raise InvalidConstraint(
+            f"Expected a list of constraints, a Rulebook, or the path or bundled name of a "
+            f"constraint file, but got {type(given).__name__}."
+        )
 
     def check_spaces(self, observations: gym.Space[Any], actions: gym.Space[Any]) -> None:
         """Refuse what is about another environment than one with these spaces."""
         if self.rulebook is not None:
             _check_names(self.rulebook, observations, actions)
             _check_ranges(self.rulebook, actions)
-        if not isinstance(self.constraints, Sequence):
-            return
         for one in self.constraints:
             if isinstance(one, Constraint) and one.states.shape[1:] != observations.shape:
                 raise ShapeMismatch(

@@ -26,13 +26,13 @@ from handrail.cli.options import (
 )
 from handrail.cli.proving import prove, verify
 from handrail.cli.reproducing import reproduce
+from handrail.cli.scoring import evaluate_policies
 from handrail.cli.tables import environments_table, summary_table
 from handrail.cli.workers import learn_all
 from handrail.diagnosis import diagnose
 from handrail.errors import HandrailError, InvalidArgument
 from handrail.exchange import contradiction
 from handrail.expansion import expand
-from handrail.fresh import measure_fresh
 from handrail.obedience import enforce
 from handrail.pictures import write_pictures
 from handrail.report import summarise_runs, write_report
@@ -200,30 +200,7 @@ def check(
     )
 
 
-@app.command()
-def evaluate(
-    folder: RunFolder,
-    episodes: Annotated[int, typer.Option(min=1, help="Per run.")] = 20,
-    deterministic: Deterministic = False,
-    rows: Annotated[int, typer.Option(min=1, help="Constraint rows to show, worst first.")] = 20,
-    fresh: Annotated[
-        int, typer.Option(min=0, help="Measure regions on so many fresh states in all, too.")
-    ] = 0,
-    modules: Imports = None,
-) -> None:
-    """Play without learning: scores, and whether the constraints hold."""
-    import_modules(modules or [])
-    for run in open_runs(folder):
-        agent = run.agent()
-        evaluation = agent.evaluate(episodes, deterministic)
-        behind = len(run.records()) - agent.episodes
-        note = f", {behind} behind what was recorded: resume it first" if behind > 0 else ""
-        learned = f"policy after {agent.episodes} episodes{note}"
-        out.print(f"seed {run.seed} ({learned}): {evaluation}", highlight=False)
-        if evaluation.violations is not None:
-            out.print(evaluation.violations.table(at_most=rows))
-        if fresh:
-            out.print(str(measure_fresh(agent.policy, run.rulebook.constraints, fresh, run.seed)))
+app.command("evaluate")(evaluate_policies)
 
 
 @app.command()

@@ -19,6 +19,7 @@ from handrail.cli.policy_files import (
     refuse_other_sizes,
     refuse_taken,
 )
+from handrail.errors import InvalidArgument
 from handrail.export import LOADER, export_numpy, export_onnx
 from handrail.rulebook import Rulebook, load
 
@@ -65,6 +66,7 @@ def export(
     """Write a policy to a file that runs without Handrail, the report of its constraints inside."""
     import_modules(modules or [])
     if target is not None:
+        _refuse_other_format(target, kind)
         refuse_ending(target, _ENDINGS[kind], f"A policy in the format {kind.value}")
     book = None if constraints is None else load(constraints)
     opened = open_policy(path, "A file holds one policy", book)
@@ -90,6 +92,16 @@ def export(
     if kind is Format.numpy:
         out.print("\nThese ten lines run it:\n", highlight=False)
         out.print(LOADER, highlight=False, markup=False, soft_wrap=True, end="")
+
+
+def _refuse_other_format(target: Path, kind: Format) -> None:
+    """The name of a file of the other format, most likely because that one was meant."""
+    for other, ending in _ENDINGS.items():
+        if other is not kind and target.suffix == ending:
+            raise InvalidArgument(
+                f"--out {target} is the name of a file of the format {other.value}: say --format "
+                f"{other.value}, or {target.with_suffix(_ENDINGS[kind])}."
+            )
 
 
 def _about(book: Rulebook, opened: Opened, path: Path) -> Opened:

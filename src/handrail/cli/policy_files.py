@@ -66,9 +66,11 @@ def open_policy(path: Path, why_one: str, rulebook: Rulebook | None = None) -> O
     if path.is_dir():
         return _of_run(path, why_one)
     if not path.exists():
+        zipped = path.with_name(f"{path.name}{ENDING}")
+        meant = f" Did you mean {zipped}?" if zipped.is_file() else ""
         raise InvalidArgument(
             f"There is no file or folder {path}. Give a run, a file that `Reinforce.save` wrote, "
-            "or a .zip of Stable-Baselines3."
+            f"or a .zip of Stable-Baselines3.{meant}"
         )
     return _of_model(path) if path.suffix == ENDING else _of_learner(path, rulebook)
 

@@ -54,19 +54,18 @@ def summary_table(summary: GroupSummary, pass_mark: float | None) -> Table:
 def environments_table() -> Table:
     """The bundled constraint files."""
     table = Table(title="Bundled constraint files", title_justify="left")
-    for column in ("name", "environment", "where", "pass", "what it holds"):
+    for column in ("name and environment", "where", "pass", "what it holds"):
         number = column in ("where", "pass")
         table.add_column(
             column,
             justify="right" if number else "left",
-            no_wrap=column in ("name", "environment", "where", "pass"),
+            no_wrap=column != "what it holds",
             overflow="fold",
         )
     for name in bundled():
         book = load(name)
         table.add_row(
-            name,
-            book.environment.id,
+            f"{name}\n  {book.environment.id}",
             _places(book.constraints),
             "–" if book.pass_mark is None else f"{book.pass_mark:g}",
             book.description,

@@ -43,10 +43,13 @@ def load(path: str | Path, algorithm: type[BaseAlgorithm] | None = None) -> Base
 
 
 def _existing(path: Path) -> Path:
+    if path.is_file():
+        return path
+    if path.suffix == ".zip":
+        raise InvalidRun(f"There is no model at {path}.")
     with_ending = path.with_name(f"{path.name}.zip")
-    for candidate in (path, with_ending):
-        if candidate.is_file():
-            return candidate
+    if with_ending.is_file():
+        return with_ending
     raise InvalidRun(f"There is no model at {path}, nor at {with_ending}.")
 
 

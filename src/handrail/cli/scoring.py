@@ -1,0 +1,102 @@
+"""`handrail evaluate`: play without learning, and measure whether the policy obeys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import gymnasium as gym
+import typer
+from rich.console import Console
+
+from handrail.cli.groups import open_runs
+from handrail.cli.options import Imports, import_modules
+from handrail.cli.policy_files import Opened, open_policy, refuse_other_sizes
+from handrail.errors import InvalidArgument
+from handrail.evaluating import evaluate
+from handrail.evaluation import Evaluation
+from handrail.fresh import measure_fresh
+from handrail.rulebook import Rulebook, load
+from handrail.runs import Run
+
+_FLOAT32 = 1e-5  # what the networks of Stable-Baselines3 can be held to
+out = Console()
+
+
+def evaluate_policies(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN|POLICY",
+            help="A run, or a group of runs; or a file that `handrail edit`, `Reinforce.save` or "
+            "Stable-Baselines3 (.zip) wrote. A .zip contains pickles: only files you trust.",
+        ),
+    ],
+    constraints: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|NAME",
+            help="What to measure, and where to play; by default what RUN was made with.",
+        ),
+    ] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Per run.")] = 20,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="Always the most probable action.")
+    ] = False,
+    rows: Annotated[int, typer.Option(min=1, help="Constraint rows to show, worst first.")] = 20,
+    fresh: Annotated[
+        int, typer.Option(min=0, help="Measure regions on so many fresh states in all, too.")
+    ] = 0,
+    modules: Imports = None,
+) -> None:
+    """Play without learning: scores, and whether the constraints hold."""
+    import_modules(modules or [])
+    if path.is_dir() and constraints is None:
+        for run in open_runs(path):
+            _evaluate_run(run, episodes, deterministic, rows, fresh)
+        return
+    book = None if constraints is None else load(constraints)
+    opened = open_policy(path, "Other constraints are measured of one policy", book)
+    if book is not None:
+        refuse_other_sizes(book, opened.policy, path)
+    if opened.note:
+        out.print(f"[yellow]note:[/] {opened.note}", highlight=False, soft_wrap=True)
+    held = opened.constraints if book is None else book.constraints
+    evaluation = evaluate(
+        opened.policy,
+        _stage(opened, book, path),
+        list(held) or None,
+        episodes,
+        deterministic,
+        tolerance=_FLOAT32 if opened.env is None else opened.tolerance,
+    )
+    _say(opened.said, evaluation, rows)
+    if fresh and held:
+        out.print(str(measure_fresh(opened.policy, held, fresh, seed=0)))
+
+
+def _evaluate_run(run: Run, episodes: int, deterministic: bool, rows: int, fresh: int) -> None:
+    agent = run.agent()
+    behind = len(run.records()) - agent.episodes
+    note = f", {behind} behind what was recorded: resume it first" if behind > 0 else ""
+    said = f"seed {run.seed} (policy after {agent.episodes} episodes{note})"
+    _say(said, agent.evaluate(episodes, deterministic), rows)
+    if fresh:
+        out.print(str(measure_fresh(agent.policy, run.rulebook.constraints, fresh, run.seed)))
+
+
+def _stage(opened: Opened, book: Rulebook | None, path: Path) -> gym.Env[Any, Any]:
+    if book is not None:
+        return book.make_environment()
+    if opened.env is None:
+        raise InvalidArgument(
+            f"{path} does not say which environment its policy acts in. Name a constraint file "
+            "that does: --constraints FILE."
+        )
+    return opened.env
+
+
+def _say(who: str, evaluation: Evaluation, rows: int) -> None:
+    out.print(f"{who}: {evaluation}", highlight=False, soft_wrap=True)
+    if evaluation.violations is not None:
+        out.print(evaluation.violations.table(at_most=rows))
