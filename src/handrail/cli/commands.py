@@ -17,6 +17,7 @@ from handrail.cli.exporting import export
 from handrail.cli.films import film, refuse_unrenderable, watch
 from handrail.cli.groups import free_folder, open_runs, refuse_mixing, seed_folder
 from handrail.cli.options import (
+    Deterministic,
     Imports,
     import_modules,
     on_region,
@@ -55,9 +56,6 @@ RuleFile = Annotated[
 
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")]
 CheckpointSeconds = Annotated[float, typer.Option(min=0.0, help="Between checkpoints.")]
-Deterministic = Annotated[
-    bool, typer.Option("--deterministic", help="Always the most probable action.")
-]
 
 
 def main() -> None:

@@ -25,6 +25,10 @@ Imports = Annotated[
     typer.Option("--import", help="A module to import first: it registers your environments."),
 ]
 
+Deterministic = Annotated[
+    bool, typer.Option("--deterministic", help="Always the most probable action.")
+]
+
 
 def import_modules(modules: Sequence[str]) -> None:
     """Import what registers the user's environments; only the command line may ask for that."""

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from handrail.cli.groups import open_runs
-from handrail.cli.options import Imports, import_modules
+from handrail.cli.options import Deterministic, Imports, import_modules
 from handrail.cli.policy_files import Opened, open_policy, refuse_other_sizes
 from handrail.errors import InvalidArgument
 from handrail.evaluating import evaluate
@@ -40,9 +40,7 @@ def evaluate_policies(
         ),
     ] = None,
     episodes: Annotated[int, typer.Option(min=1, help="Per run.")] = 20,
-    deterministic: Annotated[
-        bool, typer.Option("--deterministic", help="Always the most probable action.")
-    ] = False,
+    deterministic: Deterministic = False,
     rows: Annotated[int, typer.Option(min=1, help="Constraint rows to show, worst first.")] = 20,
     fresh: Annotated[
         int, typer.Option(min=0, help="Measure regions on so many fresh states in all, too.")
