@@ -121,6 +121,24 @@ def test_an_edit_of_means() -> None:
     np.testing.assert_allclose(policy.mean([0.1, 0.2, 0.3])[0], 2.0, atol=0.1)
 
 
+def test_side_effects_of_an_edit_are_counted_on_what_acts() -> None:
+    rule = hr.AtLeast(2.0, TORQUE, hr.Points([0.1, 0.2, 0.3]))
+    policy, some, limits = gaussian(3, 2, hidden=[64]), states(400), (-0.1, [0.1, 0.2])
+    before = policy.mean(some)
+    result = hr.edit(policy, [rule], some, limits=limits)
+    assert result.enforcement.satisfied
+    acting = [np.clip(one, *map(np.asarray, limits)) for one in (before, policy.mean(some))]
+    change = np.abs(acting[1] - acting[0])
+    assert 0.0 < change.max() < np.abs(policy.mean(some) - before).max()
+    assert result.side_effects.largest_change == pytest.approx(change.max())
+    assert result.side_effects.mean_change == pytest.approx(change.max(axis=1).mean())
+    with pytest.raises(hr.ShapeMismatch, match=r"have 2 dimensions, but limits have the shape \(3"):
+        hr.edit(policy, [rule], some, limits=(0.0, [1.0, 2.0, 3.0]))
+    of_actions = [hr.AtLeast(0.9, 0, hr.Points([0.1, 0.2, 0.3]))]
+    with pytest.raises(hr.InvalidArgument, match="limits are those of continuous actions"):
+        hr.edit(small_policy(), of_actions, some, limits=(0.0, 1.0))
+
+
 def test_constraints_from_a_continuous_controller() -> None:
     box = hr.Box([-1.0, -1.0], [1.0, 1.0])
     gain = np.array([[1.0, 0.5], [0.0, 2.0]])

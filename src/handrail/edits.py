@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, final
 
+import numpy as np
 from numpy.typing import ArrayLike
 from torch import nn
 
+from handrail.arrays import Array
 from handrail.categorical import CategoricalPolicy
 from handrail.constraints import Constraint
 from handrail.editor import Editor
@@ -18,8 +20,10 @@ from handrail.enforcement import Enforcement
 from handrail.errors import ExcessiveSideEffect, InvalidArgument, InvalidPolicy
 from handrail.expansion import expand
 from handrail.gradients import Gradient, restore, snapshot
+from handrail.limits import action_limits
 from handrail.obedience import make_rules
 from handrail.policies import Policy
+from handrail.quantities import Quantity
 from handrail.references import References, given_references, references_around
 from handrail.selections import Selection, chosen_selection
 from handrail.side_effects import SideEffects, compare
@@ -93,6 +97,7 @@ def edit(
     tolerance: float = 1e-6,
     selection: Selection | str | None = None,
     prove: bool = False,
+    limits: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Edit:
     """Change a policy as little as possible so that every constraint holds; it acts nowhere.
 
@@ -106,12 +111,14 @@ def edit(
         tolerance: the largest violation allowed at points. States of regions have none.
         selection: how regions are held, or the name of a way; by default `Everywhere()`.
         prove: end with a certificate for every region, as `Everywhere(prove=True)` does.
+        limits: (low, high) that the environment clips continuous actions to. Side effects are then
+            counted on what acts: a mean that goes from 3 to 8 where 2 is the limit has not changed.
     """
     policy = _as_policy(policy)
     _check(max_change, tolerance)
     chosen = chosen_selection(selection, prove)
     with one_thread():
-        return _edit(policy, constraints, states, max_change, tolerance, chosen)
+        return _edit(policy, constraints, states, max_change, tolerance, chosen, limits)
 
 
 def _edit(
@@ -121,15 +128,18 @@ def _edit(
     max_change: float | None,
     tolerance: float,
     selection: Selection,
+    limits: tuple[ArrayLike, ArrayLike] | None,
 ) -> Edit:
     expansion = expand(constraints, policy)
     references = _references(states, constraints)
     held = make_rules(expansion, selection, policy)
     start, before = snapshot(policy), measure(policy, constraints)
-    outputs = policy.outputs(references.states)
+    clip = _clipping(policy, limits, references)
+    outputs = clip(policy.outputs(references.states))
     try:
         enforcement = Editor(policy, expansion, selection, references, tolerance).hold(held)
-        effects = compare(references, outputs, policy.outputs(references.states), policy.quantity)
+        changed = clip(policy.outputs(references.states))
+        effects = compare(references, outputs, changed, policy.quantity)
         after = measure(policy, constraints)
         reason = enforcement.reason or _excess(effects, max_change)
     except BaseException:
@@ -167,6 +177,18 @@ def _check(max_change: float | None, tolerance: float) -> None:
         raise InvalidArgument(f"The tolerance must be positive and finite, not {tolerance!r}.")
     if max_change is not None and not (_is_finite(max_change) and max_change >= 0.0):
         raise InvalidArgument(f"max_change must be a number from 0 on, not {max_change!r}.")
+
+
+def _clipping(
+    policy: Policy, limits: tuple[ArrayLike, ArrayLike] | None, references: References
+) -> Callable[[Array], Array]:
+    """From outputs (n, n_actions) to what of them acts."""
+    if limits is None:
+        return lambda outputs: outputs
+    if policy.quantity is Quantity.PROBABILITY:
+        raise InvalidArgument("limits are those of continuous actions; probabilities have none.")
+    low, high = action_limits(limits, policy.outputs(references.states[:1]).shape[1])
+    return lambda outputs: np.clip(outputs, low, high)
 
 
 def _is_finite(value: Any) -> bool:

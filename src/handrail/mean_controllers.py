@@ -13,8 +13,9 @@ from handrail.arrays import Array
 from handrail.categorical import CategoricalPolicy
 from handrail.constraints import Between, Constraint
 from handrail.controllers import gain_matrix, states_of
-from handrail.errors import InvalidArgument, ShapeMismatch
+from handrail.errors import InvalidArgument
 from handrail.gaussian import GaussianPolicy
+from handrail.limits import action_limits
 from handrail.quantities import Mean
 from handrail.regions import Points, Region
 
@@ -54,7 +55,7 @@ def mean_constraints_from(
     states = states_of(region, count)
     wanted = _asked(controller, states)
     if limits is not None:
-        wanted = np.clip(wanted, *_limits(limits, wanted.shape[1]))
+        wanted = np.clip(wanted, *action_limits(limits, wanted.shape[1]))
     return [
         Between(
             float(wanted[k, dimension]) - float(margin),
@@ -114,24 +115,3 @@ def _refuse_ragged(answers: Sequence[Array], states: Array) -> None:
                 f"{len(answer)} at {state.tolist()}: expected one for each dimension of the "
                 "action, the same everywhere."
             )
-
-
-def _limits(limits: Any, n_actions: int) -> tuple[Array, Array]:
-    """(low, high), each a number or (n_actions,)."""
-    try:
-        low, high = (np.asarray(end, dtype=np.float64) for end in limits)
-    except (TypeError, ValueError):
-        raise InvalidArgument(
-            f"limits are the lowest and the highest action, such as (-2.0, 2.0), not {limits!r}."
-        ) from None
-    for end in (low, high):
-        if end.shape not in ((), (n_actions,)):
-            raise ShapeMismatch(
-                f"The controller's actions have {n_actions} dimensions, but limits have the shape "
-                f"{end.shape}: expected two numbers, or two of shape ({n_actions},)."
-            )
-    if not (low <= high).all():  # nor if one is not a number
-        raise InvalidArgument(
-            f"limits are (low, high) with low up to high, such as (-2.0, 2.0), not {limits!r}."
-        )
-    return low, high

@@ -93,6 +93,7 @@ def edit_policy(
         max_change,
         book.settings.tolerance,
         _selection(book, prove),
+        limits=_limits(book),
     ).raise_if_refused()
     with storing(target):
         subject.save(target, book)
@@ -120,6 +121,12 @@ def edit_policy(
     out.print(f"Wrote {drawing}.", highlight=False, markup=False, soft_wrap=True)
 
 
+def _limits(book: Rulebook) -> tuple[list[float], list[float]] | None:
+    if book.ranges is None:
+        return None
+    return [low for low, _ in book.ranges], [high for _, high in book.ranges]
+
+
 def _references(book: Rulebook, states: Path | None) -> References:
     if states is not None:
         return given_references(_array(states), book.constraints, f"of {states.name}")
@@ -130,7 +137,8 @@ def _references(book: Rulebook, states: Path | None) -> References:
 
 def _array(path: Path) -> Array:
     try:
-        found = np.load(path, allow_pickle=False)
+        with path.open("rb") as file:  # which numpy would leave open where it holds several arrays
+            found = np.load(file, allow_pickle=False)
     except FileNotFoundError:
         raise InvalidArgument(f"--states {path}: there is no such file.") from None
     except (OSError, ValueError, EOFError):
