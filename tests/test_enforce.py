@@ -286,6 +286,10 @@ def test_running_out_of_iterations_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     assert not enforcement.satisfied
     assert unchanged(policy, weights)
     assert "After 1 linearisations the worst violation is" in enforcement.reason
+    assert "or rescale the observations so that they vary alike." in enforcement.reason
+    monkeypatch.setattr(enforce_module, "_NEARLY", 1e12)
+    nearly = hr.enforce(policy, cartpole.constraints(), tolerance=1e-9)
+    assert nearly.reason.endswith("relax the constraints, or raise the tolerance.")
 
 
 def test_an_interruption_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,10 @@ import pytest
 
 import handrail as hr
 from handrail.cli import commands, scoring
-from handrail.rulebook import parse
+from handrail.cli.policy_files import about, open_policy
+from handrail.rulebook import parse, with_settings
 from handrail.runs import Run
+from handrail.sb3 import TOLERANCE
 from tests.sb3_models import ppo
 from tests.test_runs import TEXT
 
@@ -70,6 +72,16 @@ def test_a_model_of_stable_baselines3(evaluate: Evaluate, tmp_path: Path) -> Non
     assert f"PPO after 0 steps: {expected}" in out
     assert "18 of 18 constraint rows violated" in out
     assert "note: if it was trained with VecNormalize" in out
+
+
+def test_a_model_is_not_held_to_more_than_float32_can(tmp_path: Path) -> None:
+    ppo().save(tmp_path / "model.zip")
+    opened = open_policy(tmp_path / "model.zip", "")
+    book = hr.load_rulebook("cartpole")
+    assert book.settings.tolerance == 1e-6
+    assert about(book, opened, tmp_path).tolerance == opened.tolerance == TOLERANCE == 1e-5
+    coarse = with_settings(book, tolerance=1e-3)
+    assert about(coarse, opened, tmp_path).tolerance == 1e-3
 
 
 def test_what_cannot_be_evaluated(evaluate: Evaluate, tmp_path: Path) -> None:

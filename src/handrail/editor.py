@@ -92,11 +92,16 @@ class Editor:
         if far == 0.0:  # it obeyed from the beginning
             return taken
         damping, failures, idle = _DAMPING, 0, 0
+        rows = self._rows()
+        around = self._closeness.neighbourhood(rows, self._tolerance)
         for _ in range(_MAX_STEPS):
             if failures == _MAX_FAILURES or idle == 2:
                 break
-            step = self._closeness.neighbourhood(self._rows(), self._tolerance).step(damping)
+            step = around.step(damping)
             attempt = None if step is None else self._attempt(step, far)
+            known, rows = len(rows), self._rows()
+            if attempt is not None or len(rows) > known:  # a failure, too, may have found states
+                around = self._closeness.neighbourhood(rows, self._tolerance)
             if attempt is None:
                 damping, failures = damping * _DAMPED_BY, failures + 1
                 continue

@@ -89,6 +89,7 @@ class Edit:
         )
 
 
+@one_thread()
 def edit(
     policy: Policy | nn.Module,
     constraints: Sequence[Constraint],
@@ -117,27 +118,14 @@ def edit(
     policy = _as_policy(policy)
     _check(max_change, tolerance)
     chosen = chosen_selection(selection, prove)
-    with one_thread():
-        return _edit(policy, constraints, states, max_change, tolerance, chosen, limits)
-
-
-def _edit(
-    policy: Policy,
-    constraints: Sequence[Constraint],
-    states: ArrayLike | References | None,
-    max_change: float | None,
-    tolerance: float,
-    selection: Selection,
-    limits: tuple[ArrayLike, ArrayLike] | None,
-) -> Edit:
     expansion = expand(constraints, policy)
     references = _references(states, constraints)
-    held = make_rules(expansion, selection, policy)
+    held = make_rules(expansion, chosen, policy)
     start, before = snapshot(policy), measure(policy, constraints)
     clip = _clipping(policy, limits, references)
     outputs = clip(policy.outputs(references.states))
     try:
-        enforcement = Editor(policy, expansion, selection, references, tolerance).hold(held)
+        enforcement = Editor(policy, expansion, chosen, references, tolerance).hold(held)
         changed = clip(policy.outputs(references.states))
         effects = compare(references, outputs, changed, policy.quantity)
         after = measure(policy, constraints)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import final
 
 import numpy as np
@@ -74,7 +74,7 @@ class Expansion:
         """All of it as rows: a region by this many states that stand for it."""
         covers = [one.rows_at(one.region.cover(per_region)) for one in self.regional]
         rows = self.rows_with(covers)
-        return rows.take(_first_of_each(rows)) if covers else rows
+        return rows.take(_first_of_each(_keys(rows))) if covers else rows
 
 
 def expand(constraints: Sequence[Constraint], policy: Policy) -> Expansion:
@@ -193,21 +193,22 @@ def _without_repeats(blocks: Sequence[Rows]) -> Rows:
     A part of them may be repeated: controllers that were sampled at the same states agree at some.
     """
     said: dict[frozenset[bytes], str] = {}
-    for block in blocks:
-        known = said.setdefault(frozenset(_keys(block)), block.labels[0])
+    keys = [_keys(block) for block in blocks]
+    for block, own in zip(blocks, keys, strict=True):
+        known = said.setdefault(frozenset(own), block.labels[0])
         if known != block.labels[0]:
             raise InvalidConstraint(
                 f"{block.labels[0]!r} says exactly what {known!r} says already. Remove one of them."
             )
     rows = concatenate(blocks)
-    first = _first_of_each(rows)
+    first = _first_of_each(chain.from_iterable(keys))
     return rows if len(first) == len(rows) else rows.take(first)
 
 
-def _first_of_each(rows: Rows) -> Indices:
+def _first_of_each(keys: Iterable[bytes]) -> Indices:
     """Rows without those that repeat an earlier one: neighbouring regions share corners."""
     first: dict[bytes, int] = {}
-    for index, key in enumerate(_keys(rows)):
+    for index, key in enumerate(keys):
         first.setdefault(key, index)
     return np.array(list(first.values()), dtype=np.intp)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, final
@@ -13,15 +12,14 @@ from rich.console import Console
 
 from handrail.cli.options import Imports, import_modules
 from handrail.cli.policy_files import (
-    Opened,
+    about,
     open_policy,
     refuse_ending,
-    refuse_other_sizes,
     refuse_taken,
 )
 from handrail.errors import InvalidArgument
 from handrail.export import LOADER, export_numpy, export_onnx
-from handrail.rulebook import Rulebook, load
+from handrail.rulebook import load
 
 out = Console()
 
@@ -70,7 +68,7 @@ def export(
         refuse_ending(target, _ENDINGS[kind], f"A policy in the format {kind.value}")
     book = None if constraints is None else load(constraints)
     opened = open_policy(path, "A file holds one policy", book)
-    source = opened if book is None else _about(book, opened, path)
+    source = opened if book is None else about(book, opened, path)
     file = source.stem.with_name(source.stem.name + _ENDINGS[kind]) if target is None else target
     refuse_taken(file, "--out")
     names = source.rulebook
@@ -102,14 +100,3 @@ def _refuse_other_format(target: Path, kind: Format) -> None:
                 f"--out {target} is the name of a file of the format {other.value}: say --format "
                 f"{other.value}, or {target.with_suffix(_ENDINGS[kind])}."
             )
-
-
-def _about(book: Rulebook, opened: Opened, path: Path) -> Opened:
-    """With the constraints of this file instead of its own."""
-    refuse_other_sizes(book, opened.policy, path)
-    return replace(
-        opened,
-        constraints=book.constraints,
-        rulebook=book,
-        tolerance=book.settings.tolerance,
-    )

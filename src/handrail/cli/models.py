@@ -19,11 +19,11 @@ NORMALISED = (
 )
 
 
-def open_model(path: Path) -> tuple[BaseAlgorithm, Policy]:
-    """A model, and the policy on its very parameters."""
+def open_model(path: Path) -> tuple[BaseAlgorithm, Policy, float]:
+    """A model, the policy on its very parameters, and the tolerance that it can be held to."""
     try:
         from handrail import sb3  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise InvalidArgument(f"{path} is a model of Stable-Baselines3. {error}.") from error
     model = sb3.load(path)
-    return model, sb3.policy_of(model)
+    return model, sb3.policy_of(model), sb3.TOLERANCE

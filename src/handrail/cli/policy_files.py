@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -40,6 +40,7 @@ class Opened:
         constraints: that it was made to obey; often none.
         rulebook: that says so, where one does.
         tolerance: the violation that counts as none.
+        finest: the least tolerance that it could be held to, whatever a file says.
         note: what people should know before they go on; may be empty.
     """
 
@@ -52,6 +53,7 @@ class Opened:
     constraints: Sequence[Constraint] = ()
     rulebook: Rulebook | None = None
     tolerance: float = 1e-6
+    finest: float = 0.0
     note: str = ""
 
 
@@ -73,6 +75,17 @@ def open_policy(path: Path, why_one: str, rulebook: Rulebook | None = None) -> O
             f"or a .zip of Stable-Baselines3.{meant}"
         )
     return _of_model(path) if path.suffix == ENDING else _of_learner(path, rulebook)
+
+
+def about(book: Rulebook, opened: Opened, path: Path) -> Opened:
+    """With the constraints of this file instead of its own."""
+    refuse_other_sizes(book, opened.policy, path)
+    return replace(
+        opened,
+        constraints=book.constraints,
+        rulebook=book,
+        tolerance=max(book.settings.tolerance, opened.finest),
+    )
 
 
 def refuse_other_sizes(book: Rulebook, policy: Policy, path: Path) -> None:
@@ -171,7 +184,7 @@ def _of_learner(path: Path, rulebook: Rulebook | None) -> Opened:
 
 
 def _of_model(path: Path) -> Opened:
-    model, policy = open_model(path)
+    model, policy, tolerance = open_model(path)
     return Opened(
         policy=policy,
         owner=model,
@@ -179,5 +192,7 @@ def _of_model(path: Path) -> Opened:
         shape=tuple(model.observation_space.shape or ()),
         stem=path.with_suffix(""),
         said=f"{path}: {type(model).__name__} after {model.num_timesteps} steps",
+        tolerance=tolerance,
+        finest=tolerance,
         note=NORMALISED,
     )

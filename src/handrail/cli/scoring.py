@@ -11,15 +11,14 @@ from rich.console import Console
 
 from handrail.cli.groups import open_runs
 from handrail.cli.options import Deterministic, Imports, import_modules
-from handrail.cli.policy_files import Opened, open_policy, refuse_other_sizes
+from handrail.cli.policy_files import Opened, about, open_policy
 from handrail.errors import InvalidArgument
 from handrail.evaluating import evaluate
 from handrail.evaluation import Evaluation
 from handrail.fresh import measure_fresh
-from handrail.rulebook import Rulebook, load
+from handrail.rulebook import load
 from handrail.runs import Run
 
-_FLOAT32 = 1e-5  # what the networks of Stable-Baselines3 can be held to
 out = Console()
 
 
@@ -55,22 +54,20 @@ def evaluate_policies(
         return
     book = None if constraints is None else load(constraints)
     opened = open_policy(path, "Other constraints are measured of one policy", book)
-    if book is not None:
-        refuse_other_sizes(book, opened.policy, path)
-    if opened.note:
-        out.print(f"[yellow]note:[/] {opened.note}", highlight=False, soft_wrap=True)
-    held = opened.constraints if book is None else book.constraints
+    source = opened if book is None else about(book, opened, path)
+    if source.note:
+        out.print(f"[yellow]note:[/] {source.note}", highlight=False, soft_wrap=True)
     evaluation = evaluate(
-        opened.policy,
-        _stage(opened, book, path),
-        list(held) or None,
+        source.policy,
+        _stage(source, path),
+        source.constraints or None,
         episodes,
         deterministic,
-        tolerance=_FLOAT32 if opened.env is None else opened.tolerance,
+        tolerance=source.tolerance,
     )
-    _say(opened.said, evaluation, rows)
-    if fresh and held:
-        out.print(str(measure_fresh(opened.policy, held, fresh, seed=0)))
+    _say(source.said, evaluation, rows)
+    if fresh and source.constraints:
+        out.print(str(measure_fresh(source.policy, source.constraints, fresh, seed=0)))
 
 
 def _evaluate_run(run: Run, episodes: int, deterministic: bool, rows: int, fresh: int) -> None:
@@ -83,15 +80,15 @@ def _evaluate_run(run: Run, episodes: int, deterministic: bool, rows: int, fresh
         out.print(str(measure_fresh(agent.policy, run.rulebook.constraints, fresh, run.seed)))
 
 
-def _stage(opened: Opened, book: Rulebook | None, path: Path) -> gym.Env[Any, Any]:
-    if book is not None:
-        return book.make_environment()
-    if opened.env is None:
+def _stage(source: Opened, path: Path) -> gym.Env[Any, Any]:
+    if source.rulebook is not None:
+        return source.rulebook.make_environment()
+    if source.env is None:
         raise InvalidArgument(
             f"{path} does not say which environment its policy acts in. Name a constraint file "
             "that does: --constraints FILE."
         )
-    return opened.env
+    return source.env
 
 
 def _say(who: str, evaluation: Evaluation, rows: int) -> None:

@@ -7,11 +7,11 @@ except ModuleNotFoundError as error:
         'handrail.sb3 needs Stable-Baselines3: pip install "handrail[sb3]"', name=error.name
     ) from error
 
-from handrail.sb3.callback import Handrail
+from handrail.sb3.callback import TOLERANCE, Handrail
 from handrail.sb3.files import load
 from handrail.sb3.keeping import Holding
 from handrail.sb3.models import policy_of
 
 del _needed
 
-__all__ = ["Handrail", "Holding", "load", "policy_of"]
+__all__ = ["TOLERANCE", "Handrail", "Holding", "load", "policy_of"]
