@@ -11,7 +11,7 @@ import handrail as hr
 from benchmarks.plan import Plan
 from benchmarks.problem import plain_update, random_batch, rewind, wide_policy
 from benchmarks.timing import take_turns, torch_threads
-from handrail.rulebook import load
+from handrail.rulebook.rulebook import load_rulebook
 
 
 @final
@@ -44,7 +44,7 @@ def measure_enforcement(plan: Plan) -> EnforcementResults:
 
 
 def _of_seed(plan: Plan, seed: int) -> EnforcementOfSeed:
-    policy, rules = wide_policy(plan.width, seed), load("cartpole").constraints
+    policy, rules = wide_policy(plan.width, seed), load_rulebook("cartpole").constraints
     start_again = rewind(policy)
     timings = take_turns(
         {

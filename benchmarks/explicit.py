@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.problem import STEP_SIZE
-from handrail.arrays import Array, Indices
+from handrail._types import Array, Indices
 
 
 @final

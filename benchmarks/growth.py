@@ -17,10 +17,10 @@ from benchmarks.problem import (
     wide_policy,
 )
 from benchmarks.timing import Timings, power_law, take_turns, torch_threads
-from handrail.expansion import expand
-from handrail.policies import ROWS_PER_PASS
-from handrail.rows import Rows
-from handrail.rulebook import load
+from handrail.constraints.expansion import expand
+from handrail.constraints.rows import Rows
+from handrail.policies.policy import ROWS_PER_PASS
+from handrail.rulebook.rulebook import load_rulebook
 
 # One for all sizes: a curve with a change of threads in it has no exponent, and the passes of an
 # update are small (64 states) at every size, so a second thread adds more noise than speed.
@@ -104,7 +104,7 @@ def measure_growth(plan: Plan) -> GrowthResults:
 
 def _with_batch(plan: Plan) -> tuple[int, Curve]:
     samples: dict[int, list[Timings]] = {size: [] for size, _ in plan.batch_sizes}
-    rows = expand(load("cartpole").constraints, wide_policy(plan.width)).rows()
+    rows = expand(load_rulebook("cartpole").constraints, wide_policy(plan.width)).rows()
     _one_turn(plan, plan.batch, rows, seed=0)  # warm-up
     for round_ in range(max(rounds for _, rounds in plan.batch_sizes)):
         for size, rounds in plan.batch_sizes:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import final
 from unittest.mock import patch
 
-from handrail.arrays import Array
-from handrail.categorical import CategoricalPolicy
-from handrail.enforcement import Enforcement
-from handrail.whole_regions import WholeRegions
+from handrail._types import Array
+from handrail.enforcement.enforcer import WholeRegions
+from handrail.enforcement.iteration import Enforcement
+from handrail.policies.categorical import CategoricalPolicy
 
 
 @final

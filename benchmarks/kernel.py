@@ -15,7 +15,7 @@ import handrail as hr
 from benchmarks.plan import Plan
 from benchmarks.problem import states_along_episodes, wide_policy
 from benchmarks.timing import Timings, take_turns, threads_for, torch_threads
-from handrail.arrays import Array
+from handrail._types import Array
 
 Parameters = dict[str, Tensor]
 
@@ -127,7 +127,7 @@ def _measure(policy: hr.CategoricalPolicy, n: int, rounds: int, columns: int) ->
     square = torch.randn(_PEAK_SIZE, _PEAK_SIZE, dtype=torch.float64)
     tasks: dict[str, Callable[[], object]] = {
         "product before": lambda: square @ square,
-        "handrail": lambda: hr.tangent_kernel(policy, states),
+        "handrail": lambda: hr.tangent.tangent_kernel(policy, states),
         "product after": lambda: square @ square,
         "jacrev": lambda: jacobian_product(policy, states),
         "columns": lambda: kernel_columns(policy, states, columns),
@@ -175,7 +175,7 @@ def _of_one_state(module: nn.Module) -> Callable[[Parameters, Tensor], Tensor]:
 
 def _refuse_disagreement(policy: hr.CategoricalPolicy) -> None:
     states = states_along_episodes(18)
-    ours = hr.tangent_kernel(policy, states, flat=True)
+    ours = hr.tangent.tangent_kernel(policy, states, flat=True)
     others = {
         "vmap(jacrev)": jacobian_product(policy, states),
         "the kernel-vector products": kernel_columns(policy, states, len(ours)),

@@ -13,12 +13,12 @@ import gymnasium as gym
 import numpy as np
 
 from benchmarks.plan import Plan
-from handrail import players
-from handrail.fused import FusedNetwork
-from handrail.records import Seconds
-from handrail.rollout import Act, Episode, play
-from handrail.rulebook import load, with_settings
-from handrail.runs import make_agent
+from handrail.learning import player as players
+from handrail.learning.episode import Act, Episode, play
+from handrail.learning.record import Seconds
+from handrail.policies.fused import FusedNetwork
+from handrail.rulebook.rulebook import load_rulebook, with_settings
+from handrail.runs.run import make_agent
 
 # What a run may cost, in units of the bare steps.
 MOST = {"cartpole": 5.0, "cartpole_500": 5.0, "lunar_lander": 2.5}
@@ -63,7 +63,7 @@ def measure_learning(plan: Plan) -> list[LearningCost]:
 
 
 def _measure(name: str, plan: Plan) -> LearningCost:
-    book = with_settings(load(name), network={"hidden": [plan.width]})
+    book = with_settings(load_rulebook(name), network={"hidden": [plan.width]})
     agent = make_agent(book)
     env = book.make_environment()
     agent.learn(episodes=_WARM_UP, progress_bar=False)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from benchmarks.growth import Curve, GrowthResults
 from benchmarks.kernel import KernelTiming
 from benchmarks.proof_growth import VARYING, ProofGrowth, ProofPoint
-from handrail.figures import new_figure
+from handrail.report.drawing import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 import handrail as hr
-from handrail.arrays import Array
-from handrail.batches import policy_gradient
-from handrail.returns import predict_step, solve_returns
-from handrail.rows import Rows
+from handrail._types import Array
+from handrail.constraints.rows import Rows
+from handrail.enforcement.one_step import predict_step, solve_returns
+from handrail.tangent.batch import policy_gradient
 
 STEP_SIZE = 1e-4
 LEFT, RIGHT = 0, 1
@@ -57,13 +57,13 @@ def two_half_planes(n: int, seed: int) -> list[hr.Constraint]:
 
 def constrained_update(
     policy: hr.CategoricalPolicy, batch: hr.Batch, rows: Rows
-) -> Callable[[], hr.SafeReturns]:
+) -> Callable[[], hr.enforcement.SafeReturns]:
     """One constrained update, for rows that were expanded beforehand as a learner would."""
 
-    def run() -> hr.SafeReturns:
+    def run() -> hr.enforcement.SafeReturns:
         step = predict_step(policy, policy_gradient(policy, batch), rows, STEP_SIZE)
         returns = solve_returns(step, "returns", False)
-        hr.update(policy, returns)
+        hr.enforcement.update(policy, returns)
         return returns
 
     return run

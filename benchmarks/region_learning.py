@@ -10,10 +10,10 @@ import numpy as np
 
 from benchmarks.holds import Hold, taping_holds
 from benchmarks.plan import Plan
-from handrail.records import Seconds
-from handrail.reinforce import Reinforce
-from handrail.rulebook import load, with_settings
-from handrail.runs import make_agent
+from handrail.learning.record import Seconds
+from handrail.learning.reinforce import Reinforce
+from handrail.rulebook.rulebook import load_rulebook, with_settings
+from handrail.runs.run import make_agent
 
 # What an update that holds regions may cost, in units of collecting its episode.
 MOST = 1.0
@@ -67,7 +67,7 @@ def measure_holding(plan: Plan) -> list[HoldingCost]:
 
 def _agent(plan: Plan, prove: bool) -> Reinforce:
     selection = {"strategy": "everywhere", "prove": prove}
-    book = load("cartpole_regions")
+    book = load_rulebook("cartpole_regions")
     return make_agent(with_settings(book, network={"hidden": [plan.width]}, selection=selection))
 
 

@@ -17,11 +17,11 @@ from benchmarks.holds import taping_holds
 from benchmarks.plan import Plan
 from benchmarks.problem import wide_policy
 from benchmarks.timing import Task, Timings, take_turns
-from handrail.arrays import Array
-from handrail.expansion import Expansion, expand
-from handrail.fused import FusedNetwork
-from handrail.rulebook import load
-from handrail.search import violations_at
+from handrail._types import Array
+from handrail.constraints.expansion import Expansion, expand
+from handrail.constraints.violations import violations_at
+from handrail.policies.fused import FusedNetwork
+from handrail.rulebook.rulebook import load_rulebook
 
 # What a proof may cost, in units of evaluating the samples.
 CHEAPER_THAN_SAMPLING = 1.0
@@ -108,7 +108,7 @@ class RegionProof:
 
 def measure_proofs(plan: Plan) -> list[RegionProof]:
     """The paper's network, then deeper ones."""
-    regions, rules = plan.regions, load("cartpole_regions").constraints
+    regions, rules = plan.regions, load_rulebook("cartpole_regions").constraints
     hr.enforce(wide_policy(plan.width, seed=regions.seeds), rules)  # warm-up
     cases: list[tuple[tuple[int, ...], str, int]] = [
         ((plan.width,), "relu", seed) for seed in range(regions.seeds)

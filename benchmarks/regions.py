@@ -9,7 +9,7 @@ from benchmarks.plan import Plan
 from benchmarks.proof_growth import ProofGrowth, measure_proof_growth
 from benchmarks.region_learning import HoldingCost, measure_holding
 from benchmarks.region_proofs import RegionProof, measure_proofs
-from handrail.threads import one_thread
+from handrail._threads import one_thread
 
 
 @final

@@ -9,8 +9,8 @@ from typing import Any
 from unittest.mock import patch
 
 import handrail as hr
-from handrail import returns
-from handrail.linearise import Linearisation
+from handrail.enforcement import one_step
+from handrail.enforcement.linearisation import Linearisation
 
 STAGES = (
     "batch gradient",
@@ -24,13 +24,13 @@ STAGES = (
 
 # (stage, owner, name) of what is timed; none of them calls another.
 _TIMED: tuple[tuple[str, Any, str], ...] = (
-    ("batch gradient", returns, "policy_gradient"),
+    ("batch gradient", one_step, "policy_gradient"),
     ("linearise", hr.CategoricalPolicy, "probabilities"),
     ("linearise", Linearisation, "__init__"),
     ("batch effect", Linearisation, "effect"),
     ("kernel", Linearisation, "kernel"),
     ("direction", Linearisation, "direction"),
-    ("step", returns, "take_step"),
+    ("step", one_step, "take_step"),
 )
 
 

@@ -21,10 +21,10 @@ from benchmarks.problem import (
 )
 from benchmarks.stages import STAGES, stage_clock
 from benchmarks.timing import Task, power_law, take_turns, torch_threads
-from handrail.arrays import Array
-from handrail.expansion import expand
-from handrail.rows import Rows
-from handrail.rulebook import load
+from handrail._types import Array
+from handrail.constraints.expansion import expand
+from handrail.constraints.rows import Rows
+from handrail.rulebook.rulebook import load_rulebook
 
 _AGREEMENT = 1e-6
 
@@ -121,7 +121,7 @@ def measure_updates(plan: Plan) -> UpdateResults:
 
 
 def _constraints_of_paper(width: int) -> tuple[Rows, int]:
-    rows = expand(load("cartpole").constraints, wide_policy(width)).rows()
+    rows = expand(load_rulebook("cartpole").constraints, wide_policy(width)).rows()
     return rows, len(rows)
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from handrail.arrays import Array
-from handrail.cli.groups import open_runs
-from handrail.figures import new_figure
+from handrail._types import Array
+from handrail.report.drawing import new_figure
+from handrail.runs.group import open_runs
 
 SMOOTHED_OVER = 10  # episodes
 COLOURS, STYLES = ("#2166ac", "#b35806", "#4d9221", "0.3"), ("-", "--", ":", "-.")

@@ -22,10 +22,10 @@ from stable_baselines3.common.env_util import make_vec_env
 
 import handrail as hr
 from handrail import sb3
-from handrail.arrays import Array
-from handrail.references import References, given_references, references_of_space
-from handrail.rollout import Start, greedy, play
-from handrail.side_effects import compare
+from handrail._types import Array
+from handrail.enforcement.references import References, given_references, references_of_space
+from handrail.enforcement.side_effects import compare
+from handrail.learning.episode import Start, greedy, play
 
 CARTPOLE = "CartPole-v1"
 EPISODES = 20

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 import handrail as hr
-from handrail.arrays import Array
-from handrail.rollout import Start, play
+from handrail._types import Array
+from handrail.learning.episode import Start, play
 
 LEFT, RIGHT = 0, 1
 STEP_SIZE = 3e-4

@@ -18,11 +18,12 @@ from rich.console import Console
 from rich.table import Table
 
 import handrail as hr
-from handrail.arrays import Array
-from handrail.figures import Slice, draw_policy, draw_states, new_figure
-from handrail.rollout import Start, drawing, play
-from handrail.rulebook import load
-from handrail.violations import bound_in_words, state_in_words
+from handrail._types import Array
+from handrail.constraints.violations import bound_in_words, state_in_words
+from handrail.learning.episode import Start, drawing, play
+from handrail.report.drawing import draw_policy, draw_states, new_figure
+from handrail.report.plane import Slice
+from handrail.rulebook.rulebook import load_rulebook
 
 EPISODES = 20
 RIGHT = 1
@@ -91,7 +92,7 @@ def main() -> None:
 
     console = Console()
     env = gym.make("CartPole-v1")
-    rules = list(load("cartpole").constraints)
+    rules = list(load_rulebook("cartpole").constraints)
     untouched = hr.CategoricalPolicy.mlp(env, hidden=[5000], seed=options.seed)
     policy = hr.CategoricalPolicy.mlp(env, hidden=[5000], seed=options.seed)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -14,12 +13,11 @@ import torch
 from torch import nn
 
 import handrail as hr
-from handrail.arrays import Array
+from handrail._types import Array
+from tests.support.paths import GOLDEN
 
 # With the other core busy, small two-thread operations wait for each other (design.md section 6).
 torch.set_num_threads(1)
-
-GOLDEN = Path(__file__).parent / "golden"
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,12 @@ from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
 import handrail as hr
-from handrail.export import LOADER
-from handrail.rulebook import parse
-from handrail.sb3 import Handrail, policy_of
+from handrail.export.numpy_file import LOADER
+from handrail.rulebook.rulebook import parse
+from handrail.sb3.callback import Handrail
+from handrail.sb3.policy import policy_of
 from tests.conftest import small_policy
-from tests.test_gaussian import gaussian, states
+from tests.policies.test_gaussian import gaussian, states
 
 TORQUE = hr.Mean(0)
 UPRIGHT = np.array([[1.0, 0.0, 0.0], [0.96, 0.3, 0.0]])
@@ -70,17 +71,21 @@ def test_a_model_with_box_actions_obeys_whenever_it_acts(algorithm: Any) -> None
 def test_a_file_of_continuous_actions() -> None:
     model = PPO("MlpPolicy", "Pendulum-v1", policy_kwargs={"ortho_init": False}, **SMALL)
     callback = Handrail("pendulum")
-    with pytest.raises(hr.UnsatisfiedConstraints, match=r'try policy_kwargs={"ortho_init": False}'):
+    with pytest.raises(
+        hr.errors.UnsatisfiedConstraints, match=r'try policy_kwargs={"ortho_init": False}'
+    ):
         PPO("MlpPolicy", "Pendulum-v1", **SMALL).learn(64, callback=Handrail("pendulum"))
     model.learn(64, callback=callback)
     assert callback.worst_violation <= 1e-5
     text = hr.load_rulebook("pendulum").text.replace("{torque: [-2, 2]}", "[torque, other]")
     text = text.replace("    std: 0.2\n", "")
     discrete = parse(re.sub(r"torque (<=|>=) -?1.5", r"torque \1 0.5", text), "discrete.yaml")
-    with pytest.raises(hr.InvalidRulebook, match="is about discrete actions, but the policy acts"):
+    with pytest.raises(
+        hr.errors.InvalidRulebook, match="is about discrete actions, but the policy acts"
+    ):
         model.learn(64, callback=Handrail(discrete))
     other = PPO("MlpPolicy", "MountainCar-v0", **SMALL)
-    with pytest.raises(hr.InvalidRulebook, match="is about continuous actions"):
+    with pytest.raises(hr.errors.InvalidRulebook, match="is about continuous actions"):
         other.learn(64, callback=Handrail("mountain_car_continuous"))
 
 
@@ -100,7 +105,7 @@ def test_a_policy_is_evaluated_within_the_range() -> None:
     again = hr.evaluate(policy, gym.make("Pendulum-v1"), RULES, episodes=2, seed=4)
     assert first.scores == again.scores
     assert not first.satisfied
-    with pytest.raises(hr.InvalidPolicy, match="Use a CategoricalPolicy"):
+    with pytest.raises(hr.errors.InvalidPolicy, match="Use a CategoricalPolicy"):
         hr.evaluate(gaussian(4, 1), "CartPole-v1")
 
 
@@ -132,10 +137,12 @@ def test_side_effects_of_an_edit_are_counted_on_what_acts() -> None:
     assert 0.0 < change.max() < np.abs(policy.mean(some) - before).max()
     assert result.side_effects.largest_change == pytest.approx(change.max())
     assert result.side_effects.mean_change == pytest.approx(change.max(axis=1).mean())
-    with pytest.raises(hr.ShapeMismatch, match=r"have 2 dimensions, but limits have the shape \(3"):
+    with pytest.raises(
+        hr.errors.ShapeMismatch, match=r"have 2 dimensions, but limits have the shape \(3"
+    ):
         hr.edit(policy, [rule], some, limits=(0.0, [1.0, 2.0, 3.0]))
     of_actions = [hr.AtLeast(0.9, 0, hr.Points([0.1, 0.2, 0.3]))]
-    with pytest.raises(hr.InvalidArgument, match="limits are those of continuous actions"):
+    with pytest.raises(hr.errors.InvalidArgument, match="limits are those of continuous actions"):
         hr.edit(small_policy(), of_actions, some, limits=(0.0, 1.0))
 
 
@@ -161,27 +168,37 @@ def test_constraints_from_a_continuous_controller() -> None:
 
 def test_what_is_no_continuous_controller_is_refused() -> None:
     box = hr.Box([-1.0, -1.0], [1.0, 1.0])
-    with pytest.raises(hr.InvalidArgument, match="margin must be a positive number"):
+    with pytest.raises(hr.errors.InvalidArgument, match="margin must be a positive number"):
         hr.mean_constraints_from([[1.0, 1.0]], box, 5, 0.0)
-    with pytest.raises(hr.ShapeMismatch, match=r"shape \(1, 3\).*expected \(2,\) or \(n_act"):
+    with pytest.raises(
+        hr.errors.ShapeMismatch, match=r"shape \(1, 3\).*expected \(2,\) or \(n_act"
+    ):
         hr.mean_constraints_from([[1.0, 1.0, 1.0]], box, 5, 0.1)
-    with pytest.raises(hr.InvalidArgument, match="a function from a state to an action, a gain"):
+    with pytest.raises(
+        hr.errors.InvalidArgument, match="a function from a state to an action, a gain"
+    ):
         hr.mean_constraints_from("lqr", box, 5, 0.1)
-    with pytest.raises(hr.InvalidArgument, match=r"returned nan at .*expected a finite number"):
+    with pytest.raises(
+        hr.errors.InvalidArgument, match=r"returned nan at .*expected a finite number"
+    ):
         hr.mean_constraints_from(lambda _: float("nan"), box, 5, 0.1)
-    with pytest.raises(hr.InvalidArgument, match="The controller raised ZeroDivisionError"):
+    with pytest.raises(hr.errors.InvalidArgument, match="The controller raised ZeroDivisionError"):
         hr.mean_constraints_from(lambda _: 1 / 0, box, 5, 0.1)
-    with pytest.raises(hr.InvalidArgument, match="count must be a positive whole number"):
+    with pytest.raises(hr.errors.InvalidArgument, match="count must be a positive whole number"):
         hr.mean_constraints_from([[1.0, 1.0]], box, 0, 0.1)
-    with pytest.raises(hr.InvalidArgument, match=r"gain matrix \[nan, 1.0\] must be finite"):
+    with pytest.raises(hr.errors.InvalidArgument, match=r"gain matrix \[nan, 1.0\] must be finite"):
         hr.mean_constraints_from([np.nan, 1.0], box, 5, 0.1)
-    with pytest.raises(hr.InvalidArgument, match=r"Categorical.*: constraints_from keeps to thos"):
+    with pytest.raises(
+        hr.errors.InvalidArgument, match=r"Categorical.*: constraints_from keeps to thos"
+    ):
         hr.mean_constraints_from(small_policy(2, 2), box, 5, 0.1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("answer", [[], [[1.0, 2.0]], "left", [1.0, [2.0]], None])
 def test_an_answer_that_is_no_action(answer: Any) -> None:
-    with pytest.raises(hr.InvalidArgument, match=r"returned .* at \[.*; expected a finite number"):
+    with pytest.raises(
+        hr.errors.InvalidArgument, match=r"returned .* at \[.*; expected a finite number"
+    ):
         hr.mean_constraints_from(lambda _: answer, hr.Box([-1.0, -1.0], [1.0, 1.0]), 5, 0.1)
 
 
@@ -190,19 +207,27 @@ def test_answers_of_different_lengths_are_refused() -> None:
         return [0.0] if state[0] < 0.0 else [0.0, 1.0]
 
     words = r"returned [12] numbers at \[.*\], but [12] at \[.*\]: expected one for each dim"
-    with pytest.raises(hr.InvalidArgument, match=words):
+    with pytest.raises(hr.errors.InvalidArgument, match=words):
         hr.mean_constraints_from(ragged, hr.Box([-1.0, -1.0], [1.0, 1.0]), 8, 0.1)
 
 
 @pytest.mark.parametrize(
     ("limits", "error", "words"),
     [
-        (2.0, hr.InvalidArgument, r"such as \(-2.0, 2.0\), not 2.0"),
-        (("a", "b"), hr.InvalidArgument, r"the lowest and the highest action, .* not \('a', 'b'\)"),
-        ((-1.0, 0.0, 1.0), hr.InvalidArgument, "the lowest and the highest action"),
-        ((2.0, -2.0), hr.InvalidArgument, r"low up to high, .* not \(2.0, -2.0\)"),
-        ((np.nan, 2.0), hr.InvalidArgument, "low up to high"),
-        (([-1.0, -1.0], [1.0, 1.0]), hr.ShapeMismatch, r"have 1 dim.* shape \(2,\): expected two"),
+        (2.0, hr.errors.InvalidArgument, r"such as \(-2.0, 2.0\), not 2.0"),
+        (
+            ("a", "b"),
+            hr.errors.InvalidArgument,
+            r"the lowest and the highest action, .* not \('a', 'b'\)",
+        ),
+        ((-1.0, 0.0, 1.0), hr.errors.InvalidArgument, "the lowest and the highest action"),
+        ((2.0, -2.0), hr.errors.InvalidArgument, r"low up to high, .* not \(2.0, -2.0\)"),
+        ((np.nan, 2.0), hr.errors.InvalidArgument, "low up to high"),
+        (
+            ([-1.0, -1.0], [1.0, 1.0]),
+            hr.errors.ShapeMismatch,
+            r"have 1 dim.* shape \(2,\): expected two",
+        ),
     ],
 )
 def test_limits_that_cannot_be_meant(limits: Any, error: type[Exception], words: str) -> None:
@@ -247,9 +272,9 @@ def test_exported_means(tmp_path: Path) -> None:
 
 
 def test_a_single_constraint_and_a_wrong_ending_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(hr.InvalidConstraint, match=r"the single Between 'leave it alone'"):
+    with pytest.raises(hr.errors.InvalidConstraint, match=r"the single Between 'leave it alone'"):
         Handrail(RULES[0])  # type: ignore[arg-type]
-    with pytest.raises(hr.InvalidArgument, match=r"expected a name that ends with \.onnx"):
+    with pytest.raises(hr.errors.InvalidArgument, match=r"expected a name that ends with \.onnx"):
         hr.export_onnx(gaussian(), tmp_path / "policy.npz")
-    with pytest.raises(hr.InvalidArgument, match=r"expected a name that ends with \.npz"):
+    with pytest.raises(hr.errors.InvalidArgument, match=r"expected a name that ends with \.npz"):
         hr.export_numpy(gaussian(), tmp_path / "policy.onnx")

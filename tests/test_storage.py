@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from handrail._storage import check_format, load_state, save_state, write_atomically
 from handrail.errors import InvalidRun
-from handrail.storage import check_format, load_state, save_state, write_atomically
 
 TENSORS: dict[str, NDArray[Any]] = {
     "policy.0.weight": np.random.default_rng(0).normal(size=(7, 3)),

@@ -16,7 +16,7 @@ from benchmarks.ppo.picture import picture
 from benchmarks.ppo.report import page
 from benchmarks.ppo.studies import FIRST_SEED, STUDIES, Study
 from benchmarks.ppo.training import Training
-from handrail.parallel import Audience, work
+from handrail.runs.executor import Audience, work
 
 _CACHE = Path("results/ppo")
 

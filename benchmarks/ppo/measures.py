@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 
 from benchmarks.ppo.training import Trained
-from handrail.arrays import Array
+from handrail._types import Array
 
 WINDOW = 100  # episodes that an average is taken over
 

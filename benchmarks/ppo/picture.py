@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.ppo.measures import averages
 from benchmarks.ppo.report import NAMES, Runs, runs_of
-from handrail.figures import new_figure
+from handrail.report.drawing import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ from benchmarks.ppo.measures import measure
 from benchmarks.ppo.studies import FIRST_SEED, PRESSURE, Arm, Study
 from benchmarks.ppo.training import Trained
 from benchmarks.tables import table
-from handrail.arrays import Array
+from handrail._types import Array
 
 Runs = Mapping[Study, Mapping[tuple[Arm, int], Trained]]
 NAMES: dict[Arm, str] = {

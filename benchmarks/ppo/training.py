@@ -18,11 +18,11 @@ from stable_baselines3.common.env_util import make_vec_env
 
 from benchmarks.ppo.studies import PRESSURE, Arm, Study
 from handrail import load_rulebook
-from handrail.parallel import Task
-from handrail.sb3 import Handrail
-from handrail.storage import to_json, write_atomically
-from handrail.threads import one_thread
-from handrail.version import VERSION
+from handrail._storage import to_json, write_atomically
+from handrail._threads import one_thread
+from handrail._version import VERSION
+from handrail.runs.executor import Task
+from handrail.sb3.callback import Handrail
 
 _ALGORITHMS: dict[str, Any] = {"PPO": PPO, "A2C": A2C}
 

@@ -1,129 +1,170 @@
-"""Handrail: tell a policy what it must do in states you know about."""
+"""Handrail: tell a policy what it must do in states you know about.
 
-from handrail.batches import Batch
-from handrail.categorical import CategoricalPolicy
-from handrail.certification import Certificate, certify
-from handrail.conflicts import Conflict
-from handrail.constraints import AtLeast, AtMost, Between, Constraint, Equal
-from handrail.controllers import ControllerSample, constraints_from, sample_controller
-from handrail.diagnosis import Diagnosis, diagnose
-from handrail.edits import Edit, edit
-from handrail.enforcement import Enforcement
-from handrail.errors import (
-    Diverged,
-    EnvironmentFailure,
-    ExcessiveSideEffect,
-    HandrailError,
-    InfeasibleConstraints,
-    InvalidArgument,
-    InvalidBatch,
-    InvalidCertificate,
-    InvalidConstraint,
-    InvalidPolicy,
-    InvalidRulebook,
-    InvalidRun,
-    ShapeMismatch,
-    SolverFailure,
-    StorageFailure,
-    UnsatisfiedConstraints,
-)
-from handrail.evaluating import evaluate
-from handrail.evaluation import Evaluation
-from handrail.export import Exported, export_numpy, export_onnx
-from handrail.gaussian import GaussianPolicy
-from handrail.mean_controllers import mean_constraints_from
-from handrail.obedience import enforce
-from handrail.policies import Policy
-from handrail.proofs import Budget
-from handrail.quantities import Mean
-from handrail.records import Record, Seconds
-from handrail.regions import Ball, Box, Curve, Points, Polytope, Region, Union
-from handrail.reinforce import Reinforce
-from handrail.relations import Linear, Symmetric, Term
-from handrail.returns import SafeReturns, safe_returns, update
-from handrail.rulebook import Rulebook
-from handrail.rulebook import load as load_rulebook
-from handrail.runs import Run, make_agent
-from handrail.selections import Everywhere, MaximumDeviation, MaximumReturn
-from handrail.side_effects import SideEffects
-from handrail.tangent import predict_change, tangent_kernel
-from handrail.version import VERSION
-from handrail.violations import Violations, measure
+Names are loaded when they are first asked for: `import handrail` costs next to nothing, and a
+command that needs no network does not wait for torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from handrail._version import VERSION
+
+if TYPE_CHECKING:
+    from handrail import constraints as constraints
+    from handrail import enforcement as enforcement
+    from handrail import errors as errors
+    from handrail import export as export
+    from handrail import learning as learning
+    from handrail import policies as policies
+    from handrail import proof as proof
+    from handrail import regions as regions
+    from handrail import report as report
+    from handrail import rulebook as rulebook
+    from handrail import runs as runs
+    from handrail import sb3 as sb3
+    from handrail import settings as settings
+    from handrail import tangent as tangent
+    from handrail.constraints import AtLeast as AtLeast
+    from handrail.constraints import AtMost as AtMost
+    from handrail.constraints import Between as Between
+    from handrail.constraints import Constraint as Constraint
+    from handrail.constraints import Equal as Equal
+    from handrail.constraints import Everywhere as Everywhere
+    from handrail.constraints import Linear as Linear
+    from handrail.constraints import MaximumDeviation as MaximumDeviation
+    from handrail.constraints import MaximumReturn as MaximumReturn
+    from handrail.constraints import Mean as Mean
+    from handrail.constraints import Symmetric as Symmetric
+    from handrail.constraints import Term as Term
+    from handrail.constraints import Violations as Violations
+    from handrail.constraints import constraints_from as constraints_from
+    from handrail.constraints import mean_constraints_from as mean_constraints_from
+    from handrail.constraints import measure as measure
+    from handrail.constraints import sample_controller as sample_controller
+    from handrail.enforcement import Diagnosis as Diagnosis
+    from handrail.enforcement import Edit as Edit
+    from handrail.enforcement import Enforcement as Enforcement
+    from handrail.enforcement import diagnose as diagnose
+    from handrail.enforcement import edit as edit
+    from handrail.enforcement import enforce as enforce
+    from handrail.enforcement import safe_returns as safe_returns
+    from handrail.errors import HandrailError as HandrailError
+    from handrail.export import export_numpy as export_numpy
+    from handrail.export import export_onnx as export_onnx
+    from handrail.learning import Evaluation as Evaluation
+    from handrail.learning import Reinforce as Reinforce
+    from handrail.learning import evaluate as evaluate
+    from handrail.policies import CategoricalPolicy as CategoricalPolicy
+    from handrail.policies import GaussianPolicy as GaussianPolicy
+    from handrail.policies import Policy as Policy
+    from handrail.proof import Budget as Budget
+    from handrail.proof import Certificate as Certificate
+    from handrail.proof import certify as certify
+    from handrail.regions import Ball as Ball
+    from handrail.regions import Box as Box
+    from handrail.regions import Curve as Curve
+    from handrail.regions import Points as Points
+    from handrail.regions import Polytope as Polytope
+    from handrail.regions import Region as Region
+    from handrail.regions import Union as Union
+    from handrail.rulebook import Rulebook as Rulebook
+    from handrail.rulebook import load_rulebook as load_rulebook
+    from handrail.runs import Run as Run
+    from handrail.runs import make_agent as make_agent
+    from handrail.tangent import Batch as Batch
+    from handrail.tangent import predict_change as predict_change
 
 __version__ = VERSION
 
-__all__ = [
-    "AtLeast",
-    "AtMost",
-    "Ball",
-    "Batch",
-    "Between",
-    "Box",
-    "Budget",
-    "CategoricalPolicy",
-    "Certificate",
-    "Conflict",
-    "Constraint",
-    "ControllerSample",
-    "Curve",
-    "Diagnosis",
-    "Diverged",
-    "Edit",
-    "Enforcement",
-    "EnvironmentFailure",
-    "Equal",
-    "Evaluation",
-    "Everywhere",
-    "ExcessiveSideEffect",
-    "Exported",
-    "GaussianPolicy",
-    "HandrailError",
-    "InfeasibleConstraints",
-    "InvalidArgument",
-    "InvalidBatch",
-    "InvalidCertificate",
-    "InvalidConstraint",
-    "InvalidPolicy",
-    "InvalidRulebook",
-    "InvalidRun",
-    "Linear",
-    "MaximumDeviation",
-    "MaximumReturn",
-    "Mean",
-    "Points",
-    "Policy",
-    "Polytope",
-    "Record",
-    "Region",
-    "Reinforce",
-    "Rulebook",
-    "Run",
-    "SafeReturns",
-    "Seconds",
-    "ShapeMismatch",
-    "SideEffects",
-    "SolverFailure",
-    "StorageFailure",
-    "Symmetric",
-    "Term",
-    "Union",
-    "UnsatisfiedConstraints",
-    "Violations",
-    "certify",
-    "constraints_from",
-    "diagnose",
-    "edit",
-    "enforce",
-    "evaluate",
-    "export_numpy",
-    "export_onnx",
-    "load_rulebook",
-    "make_agent",
-    "mean_constraints_from",
-    "measure",
-    "predict_change",
-    "safe_returns",
-    "sample_controller",
-    "tangent_kernel",
-    "update",
-]
+# The same again for the interpreter (a test compares the two).
+_NAMES = {
+    "constraints": (
+        "AtLeast",
+        "AtMost",
+        "Between",
+        "Constraint",
+        "Equal",
+        "Everywhere",
+        "Linear",
+        "MaximumDeviation",
+        "MaximumReturn",
+        "Mean",
+        "Symmetric",
+        "Term",
+        "Violations",
+        "constraints_from",
+        "mean_constraints_from",
+        "measure",
+        "sample_controller",
+    ),
+    "enforcement": (
+        "Diagnosis",
+        "Edit",
+        "Enforcement",
+        "diagnose",
+        "edit",
+        "enforce",
+        "safe_returns",
+    ),
+    "errors": ("HandrailError",),
+    "export": (
+        "export_numpy",
+        "export_onnx",
+    ),
+    "learning": (
+        "Evaluation",
+        "Reinforce",
+        "evaluate",
+    ),
+    "policies": (
+        "CategoricalPolicy",
+        "GaussianPolicy",
+        "Policy",
+    ),
+    "proof": (
+        "Budget",
+        "Certificate",
+        "certify",
+    ),
+    "regions": (
+        "Ball",
+        "Box",
+        "Curve",
+        "Points",
+        "Polytope",
+        "Region",
+        "Union",
+    ),
+    "rulebook": (
+        "Rulebook",
+        "load_rulebook",
+    ),
+    "runs": (
+        "Run",
+        "make_agent",
+    ),
+    "tangent": (
+        "Batch",
+        "predict_change",
+    ),
+}
+_PACKAGES = (*_NAMES, "report", "sb3", "settings")
+_HOME = {name: package for package, names in _NAMES.items() for name in names}
+
+__all__ = sorted(["__version__", *_HOME, *_PACKAGES])  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> object:
+    if name in _PACKAGES:
+        return import_module(f"handrail.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'handrail' has no attribute {name!r}")
+    value = getattr(import_module(f"handrail.{_HOME[name]}"), name)
+    globals()[name] = value  # asked for once
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,15 +12,20 @@ from typing import Annotated, Any, Literal, Self, final
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from handrail.constraints import STRICT, Everywhere, Selection
 from handrail.errors import InvalidArgument
-from handrail.selections import STRICT, Everywhere, Selection
+from handrail.policies import DEFAULT_STD
 
 BaselineName = Literal["none", "standardised", "time_average", "value"]
+
+
 EnforcementMode = Literal["exact", "one_step", "none"]
+
+
 Objective = Literal["returns", "parameters"]
+
+
 Activation = Literal["relu", "tanh", "elu", "gelu", "silu", "sigmoid"]
-# Of half the range of an action: wide enough to find something out, narrow enough to obey.
-DEFAULT_STD = 0.3
 
 
 class _Learning(BaseModel, ABC):

@@ -1,5 +1,7 @@
 """The command line: parse, call, print."""
 
-from handrail.cli.commands import main
+from handrail.cli.app import main
 
-__all__ = ["main"]
+__all__ = [
+    "main",
+]

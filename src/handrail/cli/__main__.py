@@ -1,5 +1,7 @@
 """`python -m handrail.cli`."""
 
-from handrail.cli import main
+from __future__ import annotations
+
+from handrail.cli.app import main
 
 main()

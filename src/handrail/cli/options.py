@@ -13,17 +13,17 @@ import numpy as np
 import typer
 import yaml
 
-from handrail.arrays import Array
+from handrail._types import Array
 from handrail.constraints import Constraint, PlacedConstraint
 from handrail.errors import InvalidArgument
-from handrail.figures import Slice
-from handrail.pictures import default_plane, plane_over
+from handrail.report import Slice, default_plane, plane_over
 from handrail.rulebook import Rulebook
 
 Imports = Annotated[
     list[str] | None,
     typer.Option("--import", help="A module to import first: it registers your environments."),
 ]
+
 
 Deterministic = Annotated[
     bool, typer.Option("--deterministic", help="Always the most probable action.")

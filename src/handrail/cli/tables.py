@@ -8,9 +8,8 @@ from rich.table import Table
 
 from handrail.cli.options import on_region
 from handrail.constraints import Constraint
-from handrail.report import GroupSummary
-from handrail.rulebook import bundled, load
-from handrail.statistics import Spread
+from handrail.report import GroupSummary, Spread
+from handrail.rulebook import bundled, load_rulebook
 
 
 def summary_table(summary: GroupSummary, pass_mark: float | None) -> Table:
@@ -63,7 +62,7 @@ def environments_table() -> Table:
             overflow="fold",
         )
     for name in bundled():
-        book = load(name)
+        book = load_rulebook(name)
         table.add_row(
             f"{name}\n  {book.environment.id}",
             _places(book.constraints),

@@ -4,4 +4,9 @@ from handrail.export.exported import Exported
 from handrail.export.numpy_file import LOADER, export_numpy
 from handrail.export.onnx_file import export_onnx
 
-__all__ = ["LOADER", "Exported", "export_numpy", "export_onnx"]
+__all__ = [
+    "LOADER",
+    "Exported",
+    "export_numpy",
+    "export_onnx",
+]

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from handrail.arrays import Array
+from handrail._storage import to_json
+from handrail._types import Array
 from handrail.constraints import Constraint
-from handrail.export.affine import affine_layers
-from handrail.export.exported import Exported, check_ending, write_compared
-from handrail.export.subject import Subject
-from handrail.policies import Policy
-from handrail.storage import to_json
+from handrail.export.exported import Exported, Subject, check_ending, write_compared
+from handrail.policies import Policy, affine_layers
 
 # What a user of the file copies. Every file is compared with its policy through these very lines.
 LOADER = """\

@@ -15,17 +15,19 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from handrail.arrays import Array
+from handrail._storage import to_json
+from handrail._types import Array
 from handrail.constraints import Constraint
 from handrail.errors import InvalidArgument, InvalidPolicy
-from handrail.export.exported import Exported, check_ending, write_compared
-from handrail.export.subject import Subject
-from handrail.policies import Policy
-from handrail.quantities import Quantity
-from handrail.storage import to_json
+from handrail.export.exported import Exported, Subject, check_ending, write_compared
+from handrail.policies import Policy, Quantity
 
 OPSET = 18
+
+
 INPUT = "observations"
+
+
 # What a file says, the decision last.
 OUTPUTS = {
     Quantity.PROBABILITY: ("logits", "probabilities"),

@@ -1,24 +1,36 @@
 """Where a constraint holds: at points, or everywhere in a region."""
 
-from handrail.regions.balls import Ball
-from handrail.regions.boxes import Box
-from handrail.regions.curves import Curve
-from handrail.regions.descriptions import region_from
+from handrail.regions.ball import Ball
+from handrail.regions.box import Box
+from handrail.regions.cells import Cells, Cover, ExactCover
+from handrail.regions.curve import Curve
+from handrail.regions.description import region_from
+from handrail.regions.formula import parse_expression, parse_linear
+from handrail.regions.outline import area, beside_faces, cut_cells, rectangle
 from handrail.regions.points import Points
-from handrail.regions.polytopes import Polytope
+from handrail.regions.polytope import Polytope
 from handrail.regions.region import Region
-from handrail.regions.unions import Union
+from handrail.regions.union import Union
 
 Place = Points | Region
 
 __all__ = [
     "Ball",
     "Box",
+    "Cells",
+    "Cover",
     "Curve",
+    "ExactCover",
     "Place",
     "Points",
     "Polytope",
     "Region",
     "Union",
+    "area",
+    "beside_faces",
+    "cut_cells",
+    "parse_expression",
+    "parse_linear",
+    "rectangle",
     "region_from",
 ]

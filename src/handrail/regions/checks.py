@@ -9,7 +9,7 @@ from numbers import Integral, Real
 import numpy as np
 from numpy.typing import ArrayLike
 
-from handrail.arrays import Array, Indices
+from handrail._types import Array, Indices
 from handrail.errors import InvalidConstraint
 
 _MAX_GRID = 10_000_000

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from handrail.arrays import Array
+from handrail._types import Array
 from handrail.errors import InvalidConstraint
 
 

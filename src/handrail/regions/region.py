@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from scipy.stats import qmc
 
-from handrail.arrays import Array, Mask
+from handrail._types import Array, Mask
 from handrail.errors import InvalidConstraint
-from handrail.regions.covers import Cover
+from handrail.regions.cells import Cover
 
 # Corners enter a covering sample only if they leave it at least this many other states per corner.
 _STATES_PER_CORNER = 2
+
+
 _MAX_DOUBLINGS = 8
 
 

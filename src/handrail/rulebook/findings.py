@@ -1,31 +1,60 @@
-"""What pydantic finds wrong with a file, as sentences with the file, the line and the key."""
+"""Names that a file gets wrong, and the one that was probably meant."""
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from handrail.constraints import Everywhere, MaximumDeviation, MaximumReturn
 from handrail.errors import InvalidRulebook
-from handrail.rulebook.alternatives import GRID
-from handrail.rulebook.format import ConstraintEntry, EnvironmentEntry, File, Grid, PictureEntry
-from handrail.rulebook.names import did_you_mean
-from handrail.rulebook.region_format import SHAPES, BallEntry, PolytopeEntry
-from handrail.rulebook.source import Path, Source
-from handrail.selections import Everywhere, MaximumDeviation, MaximumReturn
+from handrail.rulebook.schema import (
+    GRID,
+    SHAPES,
+    BallEntry,
+    ConstraintEntry,
+    EnvironmentEntry,
+    File,
+    Grid,
+    PictureEntry,
+    PolytopeEntry,
+)
+from handrail.rulebook.source import KeyPath, Source
 from handrail.settings import Network, RunSettings, expectation
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """' Did you mean 'phi'?', or nothing if no known name is close."""
+    # Long texts are no misspelt names, and comparing them would take long.
+    close = difflib.get_close_matches(name, list(known), n=1) if len(name) <= 100 else []
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """The message for a name that the file does not declare."""
+    names = list(known)
+    return (
+        f"unknown {what} {name!r}. This file names {', '.join(names)}.{did_you_mean(name, names)}"
+    )
+
 
 T = TypeVar("T")
 
-_SELECTION: Path = ("settings", "selection")
+
+_SELECTION: KeyPath = ("settings", "selection")
+
+
 # In pydantic's paths the strategy follows on the key, whether the file names it or not.
 _STRATEGIES: dict[str, type[BaseModel]] = {
     "everywhere": Everywhere,
     "maximum_return": MaximumReturn,
     "maximum_deviation": MaximumDeviation,
 }
+
+
 # The model that holds a key, by the last name on the way to it.
 _MODELS: dict[str, type[BaseModel]] = {
     "constraints": ConstraintEntry,
@@ -38,12 +67,16 @@ _MODELS: dict[str, type[BaseModel]] = {
     GRID: Grid,
     **_STRATEGIES,
 }
+
+
 _SENTENCES = {
     "dict_type": "expected a mapping of keys and values",
     "model_type": "expected a mapping of keys and values",
     "string_pattern_mismatch": "expected a text that is not blank",
     "string_too_short": "expected a text that is not empty",
 }
+
+
 _COUNTED = {"too_short": "at least {min_length}", "too_long": "at most {max_length}"}
 
 
@@ -57,7 +90,7 @@ class Finding(NamedTuple):
     """
 
     kind: str
-    path: Path
+    path: KeyPath
     text: str
 
 
@@ -69,7 +102,7 @@ def check_format(source: Source) -> File:
         raise together(_located(source, finding) for finding in described(error)) from None
 
 
-def described(error: ValidationError, inside: Path = ()) -> list[Finding]:
+def described(error: ValidationError, inside: KeyPath = ()) -> list[Finding]:
     """A sentence about everything that was found; `inside` is the path of what was checked."""
     findings: list[dict[str, Any]] = [
         {**finding, "loc": (*inside, *finding["loc"])} for finding in error.errors()
@@ -108,7 +141,7 @@ def gather(parts: Iterable[Callable[[], T]]) -> list[T]:
     return results
 
 
-def _path(finding: Mapping[str, Any]) -> Path:
+def _path(finding: Mapping[str, Any]) -> KeyPath:
     """The path in the file: pydantic's own, without the tags of alternatives and of keys."""
     path = tuple(
         part for part in finding["loc"] if not str(part).startswith("<") and part != "[key]"
@@ -160,7 +193,7 @@ def _unknown_key(finding: Mapping[str, Any]) -> str:
     )
 
 
-def _inside(path: Path) -> str:
+def _inside(path: KeyPath) -> str:
     names = [part for part in path if isinstance(part, str)]
     if not names:
         return ""

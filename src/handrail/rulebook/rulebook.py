@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, final
 
+import gymnasium as gym
+import numpy as np
 from pydantic import ValidationError
 
 from handrail.constraints import Constraint
-from handrail.errors import InvalidRulebook
-from handrail.rulebook import environments
-from handrail.rulebook.actions import Actions
-from handrail.rulebook.building import build_constraints
-from handrail.rulebook.environments import Environment, EnvironmentSpec
-from handrail.rulebook.findings import check_format, described, gather
-from handrail.rulebook.format import File
-from handrail.rulebook.names import unknown
-from handrail.rulebook.pictures import Picture, build_picture
-from handrail.rulebook.source import Path, Source, in_words, read
-from handrail.settings import DEFAULT_STD, RunSettings
+from handrail.errors import InvalidConstraint, InvalidRulebook, ShapeMismatch
+from handrail.policies import DEFAULT_STD
+from handrail.rulebook import environment as environments
+from handrail.rulebook.entries import build_constraints
+from handrail.rulebook.environment import Environment, EnvironmentSpec
+from handrail.rulebook.findings import check_format, described, did_you_mean, gather, unknown
+from handrail.rulebook.picture import Picture, build_picture
+from handrail.rulebook.requirement import Actions
+from handrail.rulebook.schema import File
+from handrail.rulebook.source import KeyPath, Source, Spot, in_words, read, refuse_large
+from handrail.settings import RunSettings
 
-_SCALE: Path = ("settings", "network", "scale")
-_STD: Path = ("settings", "network", "std")
+_SCALE: KeyPath = ("settings", "network", "scale")
+
+
+_STD: KeyPath = ("settings", "network", "std")
+
+
 _NESTED = ("network", "selection")
+
+
 _IDLE_STD = "it is how widely continuous actions vary, but these are discrete. Leave it out."
+
+
 _DEFAULT_STRATEGY = RunSettings().selection.strategy
 
 
@@ -192,3 +205,154 @@ def _check_std(source: Source, file: File, actions: Actions) -> None:
 def _has_idle_std(settings: RunSettings, ranges: Sequence[tuple[float, float]] | None) -> bool:
     """A run keeps every setting, the default of this one as well, so that alone says nothing."""
     return ranges is None and settings.network.std != DEFAULT_STD
+
+
+def bundled() -> tuple[str, ...]:
+    """The names of the files that come with Handrail."""
+    names = (file.name for file in _bundled_files().iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
+
+
+def load_rulebook(path_or_name: str | Path) -> Rulebook:
+    """The rulebook of a file.
+
+    Args:
+        path_or_name: a path, or the name of a bundled file, with or without .yaml.
+    """
+    try:
+        file = _find(path_or_name)
+        if isinstance(file, Path):
+            refuse_large(file.stat().st_size, file.name)
+        content = file.read_bytes()
+    except OSError as error:
+        raise InvalidRulebook(f"Cannot read {str(path_or_name)!r}: {error.strerror}.") from error
+    return parse(_decoded(content, file.name), file.name)
+
+
+def _bundled_files() -> Traversable:
+    return resources.files("handrail.rulebook") / "bundled"
+
+
+def _find(path_or_name: str | Path) -> Path | Traversable:
+    path = Path(path_or_name)
+    if path.is_file():
+        return path
+    name = str(path_or_name).removesuffix(".yaml")
+    if name in bundled():
+        return _bundled_files() / f"{name}.yaml"
+    what = "is a directory, not a file" if path.is_dir() else "does not exist"
+    raise InvalidRulebook(
+        f"{str(path_or_name)!r} {what}. Give the path of a constraint file, or one of those that "
+        f"come with Handrail: {', '.join(bundled())}.{did_you_mean(name, bundled())}"
+    )
+
+
+def _decoded(content: bytes, file: str) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise Spot(file, line).error(
+            f"the byte {content[error.start]:#04x} is not UTF-8. A constraint file is text (YAML); "
+            "if this is one, save it as UTF-8."
+        ) from None
+
+
+AnyConstraints = Sequence[Constraint] | Rulebook | str | Path
+
+
+@final
+@dataclass(frozen=True)
+class Stated:
+    """What must hold, and the file that says so, if one does."""
+
+    constraints: Sequence[Constraint]
+    rulebook: Rulebook | None
+
+    @classmethod
+    def of(cls, given: AnyConstraints) -> Stated:
+        """A list is looked at when it meets a policy; a file is read now."""
+        if isinstance(given, Constraint):
+            raise InvalidConstraint(
+                f"Expected a list of constraints, but got the single {type(given).__name__} "
+                f"{given.name!r}. Write [constraint]."
+            )
+        if isinstance(given, str | Path):
+            given = load_rulebook(given)
+        if isinstance(given, Rulebook):
+            return cls(given.constraints, given)
+        if isinstance(given, Sequence) and not isinstance(given, str):
+            return cls(given, None)
+        raise InvalidConstraint(
+            f"Expected a list of constraints, a Rulebook, or the path or bundled name of a "
+            f"constraint file, but got {type(given).__name__}."
+        )
+
+    def check_spaces(self, observations: gym.Space[Any], actions: gym.Space[Any]) -> None:
+        """Refuse what is about another environment than one with these spaces."""
+        if self.rulebook is not None:
+            _check_names(self.rulebook, observations, actions)
+            _check_ranges(self.rulebook, actions)
+        for one in self.constraints:
+            if isinstance(one, Constraint) and one.states.shape[1:] != observations.shape:
+                raise ShapeMismatch(
+                    f"{one.name!r} speaks of states of shape {one.states.shape[1:]}, but the "
+                    f"policy observes {observations.shape}.{_hint(one, observations)}"
+                )
+
+
+def _check_names(rulebook: Rulebook, observations: gym.Space[Any], actions: gym.Space[Any]) -> None:
+    n_observations = int(np.prod(observations.shape or (0,)))
+    if n_observations != len(rulebook.observations):
+        raise InvalidRulebook(
+            f"{rulebook.name} names {len(rulebook.observations)} observations "
+            f"({', '.join(rulebook.observations)}), but the policy observes {n_observations} "
+            f"numbers: it is about another environment ({rulebook.environment.id})."
+        )
+    continuous = isinstance(actions, gym.spaces.Box)
+    if continuous != (rulebook.ranges is not None):
+        raise InvalidRulebook(
+            f"{rulebook.name} is about {'discrete' if continuous else 'continuous'} actions, but "
+            f"the policy acts in {actions}: it is about another environment "
+            f"({rulebook.environment.id})."
+        )
+    n_actions = _count(actions)
+    if n_actions != len(rulebook.actions):
+        raise InvalidRulebook(
+            f"{rulebook.name} names {len(rulebook.actions)} actions "
+            f"({', '.join(rulebook.actions)}), but the policy has {n_actions}: it is about another "
+            f"environment ({rulebook.environment.id})."
+        )
+
+
+def _check_ranges(rulebook: Rulebook, actions: gym.Space[Any]) -> None:
+    """Numbers of a file mean something else on another scale."""
+    if rulebook.ranges is None or not isinstance(actions, gym.spaces.Box):
+        return
+    ranges = np.stack([actions.low.ravel(), actions.high.ravel()], axis=1)
+    if not np.allclose(rulebook.ranges, ranges, rtol=1e-6):
+        raise InvalidRulebook(
+            f"{rulebook.name} gives the actions the ranges {_intervals(rulebook.ranges)}, but the "
+            f"policy acts in {_intervals(ranges)}. Write the file in these numbers, or take off "
+            "what scales the actions (RescaleAction)."
+        )
+
+
+def _intervals(ranges: Iterable[Iterable[float]]) -> str:
+    return ", ".join(f"[{low:g}, {high:g}]" for low, high in ranges)
+
+
+def _count(actions: gym.Space[Any]) -> int:
+    if isinstance(actions, gym.spaces.Box):
+        return int(np.prod(actions.shape))
+    assert isinstance(actions, gym.spaces.Discrete)  # no policy of ours acts in anything else
+    return int(actions.n)
+
+
+def _hint(constraint: Constraint, observations: gym.Space[Any]) -> str:
+    shape = constraint.states.shape[1:]
+    if len(shape) == 3 and (shape[2], *shape[:2]) == observations.shape:
+        return " Images come with their channels first: numpy.moveaxis(state, -1, 0)."
+    if np.prod(shape) == np.prod(observations.shape or ()):
+        return " Give the states the shape of the observations."
+    return ""

@@ -1,7 +1,12 @@
-"""YAML text as plain data, with the line of everything in it."""
+"""The YAML that constraint files are written in: YAML 1.2's plain values, nothing else.
+
+PyYAML follows YAML 1.1, where `1e-4` is text, `no` is a boolean, `010` is eight and `2024-01-01` a
+date. An action may be called `no`, and a step size is often written `1e-4`.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -10,12 +15,111 @@ from typing import Any, TypeAlias, final
 import yaml
 
 from handrail.errors import InvalidRulebook
-from handrail.rulebook.dialect import MAP, MAX_DEPTH, MERGE, SCALARS, SEQ, Loader, construct_scalar
 
-Path: TypeAlias = tuple[str | int, ...]
+_CORE = "tag:yaml.org,2002:"
+
+
+NULL, BOOL, INT, FLOAT, STR, SEQ, MAP, MERGE = (
+    _CORE + kind for kind in ("null", "bool", "int", "float", "str", "seq", "map", "merge")
+)
+
+
+SCALARS = {NULL, BOOL, INT, FLOAT, STR, MERGE}
+
+
+# Deeper than any constraint file, and far from Python's recursion limit.
+MAX_DEPTH = 40
+
+
+# Ints of more digits become floats: int() refuses thousands of digits, float() only rounds.
+_INT_DIGITS = 19
+
+
+@final
+class Loader(yaml.SafeLoader):
+    """PyYAML's safe loader with the plain values of YAML 1.2, and a limit on nesting."""
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """One node, unless it lies too deep."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise yaml.MarkedYAMLError(
+                problem="nested too deeply", problem_mark=self.start_of_next()
+            )
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def start_of_next(self) -> yaml.Mark:
+        """Where the next node or document begins."""
+        mark: yaml.Mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        return mark
+
+
+# A table of its own: PyYAML's is shared by everyone who loads YAML in this process.
+Loader.yaml_implicit_resolvers = {}
+
+
+def _resolve(tag: str, pattern: str, first: str) -> None:
+    Loader.add_implicit_resolver(tag, re.compile(rf"(?:{pattern})\Z", re.ASCII), list(first))
+
+
+_resolve(BOOL, "true|True|TRUE|false|False|FALSE", "tTfF")
+
+
+_resolve(INT, r"[-+]?[0-9]+", "-+0123456789")
+
+
+_resolve(
+    FLOAT,
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+    "-+.0123456789",
+)
+
+
+_resolve(MERGE, "<<", "<")
+
+
+Loader.add_implicit_resolver(NULL, re.compile(r"(?:~|null|Null|NULL|)\Z"), ["~", "n", "N", ""])
+
+
+def construct_scalar(node: yaml.ScalarNode) -> str | int | float | bool | None:
+    """The value of a scalar; ValueError if its explicit tag does not fit its text."""
+    text = str(node.value)
+    if node.tag == NULL:
+        return None
+    if node.tag == BOOL:
+        return _boolean(text)
+    return _number(text, node.tag) if node.tag in (INT, FLOAT) else text
+
+
+def _number(text: str, tag: str) -> int | float:
+    try:
+        if tag == INT and len(text) <= _INT_DIGITS:
+            return int(text)
+        return float(re.sub(r"\.(?=inf|nan)", "", text.lower()))
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+
 
 MAX_BYTES = 1_000_000
+
+
 MAX_NODES = 200_000
+
+
 _HINTS = {
     "'\\t'": " Indent with spaces, not with tabs.",
     "mapping values are not allowed": " Put text that contains a colon in quotes.",
@@ -58,17 +162,17 @@ class Source:
     file: str
     text: str
     data: dict[str, Any]
-    lines: dict[Path, int]
-    blocks: dict[Path, int]
+    lines: dict[KeyPath, int]
+    blocks: dict[KeyPath, int]
 
-    def spot(self, path: Path) -> Spot:
+    def spot(self, path: KeyPath) -> Spot:
         """Where a key or an item is; for what is missing, where the nearest thing around it is."""
         nearest = path
         while nearest not in self.lines:
             nearest = nearest[:-1]
         return Spot(self.file, self.lines[nearest], in_words(path))
 
-    def spot_in_block(self, path: Path, index: int) -> Spot:
+    def spot_in_block(self, path: KeyPath, index: int) -> Spot:
         """Where a line of a block of text is."""
         whole = self.spot(path)
         # Only literal blocks keep their lines; of quoted text all we know is where it begins.
@@ -76,7 +180,7 @@ class Source:
         return Spot(self.file, line, whole.key)
 
 
-def in_words(path: Path) -> str:
+def in_words(path: KeyPath) -> str:
     """'constraints[0].where.phi'."""
     parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
     return "".join(parts).removeprefix(".")
@@ -158,12 +262,12 @@ class _Walk:
     """From nodes to data. Aliases are written out, so a limit holds for what they grow to."""
 
     file: str
-    lines: dict[Path, int] = field(default_factory=dict)
-    blocks: dict[Path, int] = field(default_factory=dict)
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+    blocks: dict[KeyPath, int] = field(default_factory=dict)
     _open: list[int] = field(default_factory=list)
     _visited: int = 0
 
-    def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+    def mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         self.lines.setdefault(path, _line(node))
         result: dict[str, Any] = {}
         for key, (key_node, value) in self._entries(node).items():
@@ -171,7 +275,7 @@ class _Walk:
             result[key] = self._value(value, (*path, key))
         return result
 
-    def _value(self, node: yaml.Node, path: Path) -> Any:
+    def _value(self, node: yaml.Node, path: KeyPath) -> Any:
         self._enter(node)
         try:
             if isinstance(node, yaml.MappingNode) and node.tag == MAP:
@@ -187,14 +291,14 @@ class _Walk:
             "A constraint file holds plain text, numbers, lists and mappings: remove the tag."
         )
 
-    def _sequence(self, node: yaml.SequenceNode, path: Path) -> list[Any]:
+    def _sequence(self, node: yaml.SequenceNode, path: KeyPath) -> list[Any]:
         result = []
         for index, item in enumerate(node.value):
             self.lines[*path, index] = _line(item)
             result.append(self._value(item, (*path, index)))
         return result
 
-    def _scalar(self, node: yaml.ScalarNode, path: Path) -> Any:
+    def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Any:
         if node.style == "|":
             self.blocks[path] = _line(node) + 1
         try:

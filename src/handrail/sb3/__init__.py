@@ -8,10 +8,17 @@ except ModuleNotFoundError as error:
     ) from error
 
 from handrail.sb3.callback import TOLERANCE, Handrail
-from handrail.sb3.files import load
-from handrail.sb3.keeping import Holding
-from handrail.sb3.models import policy_of
+from handrail.sb3.file import load
+from handrail.sb3.keeper import Holding
+from handrail.sb3.policy import policy_of, refuse_normalised_observations
 
 del _needed
 
-__all__ = ["TOLERANCE", "Handrail", "Holding", "load", "policy_of"]
+__all__ = [
+    "TOLERANCE",
+    "Handrail",
+    "Holding",
+    "load",
+    "policy_of",
+    "refuse_normalised_observations",
+]

@@ -10,13 +10,13 @@ import torch
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList, EventCallback
 from torch import Tensor
 
-from handrail.certification import Certificate
+from handrail.constraints import Selection, chosen_selection
 from handrail.errors import InvalidArgument
-from handrail.sb3.keeping import Holding, Keeper
-from handrail.sb3.models import refuse_normalised_observations
+from handrail.proof import Certificate
+from handrail.rulebook import AnyConstraints, Stated
+from handrail.sb3.keeper import Holding, Keeper
+from handrail.sb3.policy import refuse_normalised_observations
 from handrail.sb3.pressure import Pressure, take_off
-from handrail.selections import Selection, chosen_selection
-from handrail.stated import AnyConstraints, Stated
 
 # Finer is at the mercy of float32: with 1e-6, enforcements on steep networks fail in the rounding
 # of their logits, with 1e-5 none of 48 does (the tests of tests/test_sb3.py about float32).

@@ -17,14 +17,12 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
-from handrail.batches import PolicyGradient
+from handrail.constraints import Rows
+from handrail.enforcement import Rules, Targets
 from handrail.errors import InvalidArgument
-from handrail.gradients import Gradient, pull_back
 from handrail.policies import Policy
-from handrail.rows import Rows
-from handrail.rules import Rules
-from handrail.sb3.actors import ActorCritic
-from handrail.targets import Targets
+from handrail.sb3.policy import ActorCritic
+from handrail.tangent import Gradient, PolicyGradient, pull_back
 
 # One at most on any optimiser, whichever callback put it there: an interrupted training leaves its.
 _ACTIVE: WeakKeyDictionary[Optimizer, RemovableHandle] = WeakKeyDictionary()

@@ -1,0 +1,169 @@
+"""Numbers that are not learning curves: prediction errors, times, sample efficiency."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+from numpy.typing import NDArray
+
+from handrail._types import Array
+from handrail.report.drawing import new_figure
+from handrail.report.statistics import Spread
+from paper.drawing.style import (
+    EXACT,
+    OTHER,
+    PAPER,
+    PLAIN,
+    Role,
+    legend_above,
+    over_episodes,
+    panels,
+)
+from paper.timing import Times
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def environments_figure(images: Sequence[tuple[str, NDArray[np.uint8]]]) -> Figure:
+    """Frames of environments side by side."""
+    figure, axes_of = panels(columns=len(images), height=3.2)
+    for axes, (title, image) in zip(axes_of, images, strict=True):
+        axes.imshow(image)
+        axes.set_title(title, fontsize=10)
+        axes.set_axis_off()
+    return figure
+
+
+def prediction_figure(errors: Sequence[tuple[str, Array]]) -> Figure:
+    """Relative errors in per cent over episodes, a panel per step size, a line per seed.
+
+    Args:
+        errors: (label, (seeds, episodes)) each.
+    """
+    figure, axes_of = panels(rows=len(errors), height=2.3)
+    for axes, (label, table) in zip(axes_of, errors, strict=True):
+        for row in table:
+            axes.plot(row, color="0.65", linewidth=0.6)
+        axes.plot(np.median(table, axis=0), label="median of the seeds", **PAPER.style(1.4))
+        typical = float(np.median(np.abs(table)))
+        axes.axhline(0.0, color="black", linewidth=0.6)
+        # A change that is nearly zero has any relative error: those few are out of the picture.
+        axes.set_ylim(-12.0 * typical, 12.0 * typical)
+        over_episodes(axes, "relative error (%)")
+        axes.set_title(f"{label}: median size {typical:.2g} %", fontsize=10)
+    axes_of[0].legend(fontsize=8, frameon=False, loc="upper right")
+    return figure
+
+
+_TIMED = (
+    ("update", "one constrained update", PAPER),
+    ("kernel", "the kernel as the paper computes it", EXACT),
+    ("solve", "solving the quadratic program alone", OTHER),
+    ("plain", "the step without constraints", PLAIN),
+)
+
+
+def times_figure(sweeps: Sequence[tuple[str, Times]]) -> Figure:
+    """Seconds over sizes, logarithmic, with exponents fitted to the larger half of the sizes."""
+    figure, axes_of = panels(columns=len(sweeps), height=3.9)
+    for axes, (what, times) in zip(axes_of, sweeps, strict=True):
+        for part, label, role in _TIMED:
+            exponent = times.exponent(part)
+            axes.plot(
+                times.sizes,
+                1000.0 * times.seconds[part],
+                marker=role.marker,
+                markersize=4,
+                label=f"{label}: exponent {exponent:.2f}",
+                **role.style(),
+            )
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel(what)
+        axes.set_ylabel("time (ms)")
+        axes.grid(alpha=0.25, which="both")
+        legend_above(axes, columns=1)
+    return figure
+
+
+@final
+@dataclass(frozen=True)
+class Effort:
+    """What one learner needed.
+
+    Attributes:
+        label: of the learner.
+        role: how it is drawn.
+        values: one per seed; those that never passed at what they had when they ended.
+        never: which of them never passed.
+        spread: of the values.
+    """
+
+    label: str
+    role: Role
+    values: Array
+    never: NDArray[np.bool_]
+    spread: Spread
+
+    @property
+    def bound_only(self) -> bool:
+        """Whether the interquartile mean is only a lower bound: it leaves out a quarter."""
+        return bool(self.never.mean() > 0.25)
+
+
+def effort_figure(columns: Sequence[tuple[str, Sequence[Effort]]]) -> Figure:
+    """Dots per seed, interquartile means with bootstrap intervals, logarithmic; less is better."""
+    figure, axes_of = panels(columns=len(columns), height=0.42 * len(columns[0][1]) + 1.6)
+    for number, (axes, (what, efforts)) in enumerate(zip(axes_of, columns, strict=True)):
+        for place, one in enumerate(efforts):
+            y = np.full(len(one.values), float(place))
+            for mask, marker in ((~one.never, "o"), (one.never, "x")):
+                axes.plot(
+                    one.values[mask],
+                    y[mask] + 0.18,
+                    linestyle="none",
+                    marker=marker,
+                    markersize=4,
+                    color="0.55",
+                )
+            if not one.bound_only:
+                axes.plot(one.spread.interval, [place, place], color=one.role.colour, linewidth=3.0)
+            axes.plot(
+                one.spread.iqm,
+                place,
+                marker=one.role.marker,
+                color=one.role.colour,
+                markerfacecolor="white" if one.bound_only else one.role.colour,
+                markersize=8,
+            )
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_xlabel(what)
+        axes.grid(alpha=0.25, axis="x", which="both")
+        axes.set_ylim(len(efforts) - 0.5, -0.5)
+        labels = [one.label for one in efforts] if number == 0 else [""] * len(efforts)
+        axes.set_yticks(range(len(efforts)), labels, fontsize=8)
+    return figure
+
+
+def kernel_figure(kernel: Array, n_batch: int) -> Figure:
+    """The size of a kernel's entries, cut into the blocks of batch and constrained states."""
+    figure = new_figure(5.6, 4.8)
+    axes = figure.subplots()
+    image = axes.imshow(np.abs(kernel), cmap="YlGnBu", interpolation="nearest")
+    for draw in (axes.axhline, axes.axvline):
+        draw(n_batch - 0.5, color="black", linewidth=1.4)
+    middles = (0.5 * n_batch, 0.5 * (n_batch + len(kernel)))
+    names = ("batch", "constrained states")
+    axes.set_xticks(middles, names)
+    axes.set_yticks(middles, names, rotation=90, va="center")
+    axes.tick_params(length=0)
+    figure.colorbar(image, ax=axes, label="size of ∇π(a|s) · ∇π(a'|s')")
+    return figure

@@ -1,0 +1,266 @@
+"""Section 4.1, static constraints: figures 4 to 6, equalities, and no constraints at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from handrail.constraints.violations import measure
+from handrail.policies.policy import Policy
+from handrail.report.drawing import output_over
+from handrail.report.plane import Slice, default_plane
+from handrail.report.policy_panels import policy_figure
+from handrail.runs.run import Run
+from paper.drawing.learning import (
+    Line,
+    comparison_figure,
+    loss_figure,
+    score_figure,
+    violation_figure,
+)
+from paper.drawing.style import ANOTHER, CARTPOLE_AXES, EXACT, OTHER, PAPER, PLAIN, PLAIN_OTHER, RAW
+from paper.exhibit import Content, Exhibit, Finding, Picture, Table
+from paper.results import Learned, Results
+from paper.words import average, by_episode, mean_and_deviation, passed, said, summary
+
+LEFT = 0  # the paper's a⁰
+_EARLY = slice(5, 10)
+_FROZEN = slice(50, 150)
+NEAR = 0.01  # of probability: a constraint that is this close to its bound counts as met
+_STEEP = 0.1  # of probability, between neighbours on a grid of 121 states along an axis
+
+
+def _learning(results: Results) -> Content:
+    learned = results.learned("cartpole_paper")
+    early = learned.table("scores")[:, _EARLY]
+    frozen = [average(seed.scores[_FROZEN]) for seed in learned.seeds]
+    n_pass = sum(one is not None for one in learned.to_pass())
+    met = first_met(learned)
+    worst = learned.table("violations").max(axis=0)
+    return Content(
+        findings=(
+            Finding(
+                "With a proper selection of constraints the agent is trained in 5 steps.",
+                f"episodes 5 to 9 score {mean_and_deviation([average(row) for row in early])} "
+                "(mean of the seeds ± deviation), of 200 possible",
+                average(early) >= 190.0,
+            ),
+            Finding(
+                "Cartpole is solved: an average score above 195 over 100 episodes, 10 seeds.",
+                f"{passed(learned)}; averages of episodes 0 to 99 from "
+                f"{_range([seed.first for seed in learned.seeds])}, of episodes 50 to 149, when it "
+                f"is frozen, from {_range(frozen)}",
+                n_pass == len(learned.seeds),
+                ""
+                if n_pass == len(learned.seeds)
+                else "Standardised returns always call the late steps of a 200-step episode bad, "
+                "and so disturb a policy that is good already, until it is frozen after episode "
+                "49; where it is then, it stays.",
+            ),
+            Finding(
+                "Constraints are satisfied after 2 to 3 episodes.",
+                "never on all seeds"
+                if met is None
+                else f"on every seed within {NEAR:g} of every bound from episode {met} on; worst "
+                f"violation of any seed {worst[min(3, len(worst) - 1)]:.4f} in episode 3",
+                met is not None and met <= 3,
+            ),
+        ),
+        pictures=(
+            Picture(
+                "cartpole",
+                score_figure(Line(learned, PAPER)),
+                "Cartpole with 18 static inequality constraints, the paper's setting: the policy "
+                "learns from 50 episodes, then it is frozen.",
+            ),
+            Picture(
+                "cartpole-violation",
+                violation_figure([Line(learned, PAPER)], until=15),
+                "How far the worst of the 18 constraints is from its bound as each episode begins.",
+            ),
+        ),
+        tables=(_first_episodes(learned),),
+    )
+
+
+def first_met(learned: Learned) -> int | None:
+    """The episode from which on all seeds are near all bounds; None if one never is, or stops."""
+    if learned.diverged:
+        return None
+    worst = learned.table("violations").max(axis=0)
+    broken = np.flatnonzero(worst > NEAR)
+    first = int(broken[-1]) + 1 if len(broken) else 0
+    return first if first < len(worst) else None
+
+
+def _range(values: list[float]) -> str:
+    return f"{said(min(values))} to {said(max(values))}"
+
+
+def _first_episodes(learned: Learned) -> Table:
+    scores = by_episode(learned, "scores", 10)
+    return Table(
+        "The first episodes: mean score of the seeds, and worst violation of the worst seed.",
+        ("episode", *(str(number) for number in range(len(scores)))),
+        (("score", *scores), ("worst violation", *by_episode(learned, "violations", 10))),
+    )
+
+
+def _loss(results: Results) -> Content:
+    learned = results.learned("cartpole_paper")
+    losses = learned.table("losses")
+    at_first, afterwards = average(losses[:, 0]), average(losses[:, 10:20])
+    first, later = safe_size(learned)
+    return Content(
+        findings=(
+            Finding(
+                "The episode loss is initially large: the constraints are not yet fulfilled, and "
+                "the safe returns are large.",
+                f"loss {at_first:.0f} in episode 0, {said(afterwards)} on average in episodes 10 "
+                "to 19",
+                at_first > 10.0 * abs(afterwards),
+            ),
+            Finding(
+                "If the constraints are satisfied the returns for safety become small "
+                "(conclusions).",
+                f"size √ΣG² of the safe returns: {first:.0f} in episode 0, {said(later, '.0f')} on "
+                "average in episodes 10 to 19",
+                later < 0.1 * first,
+            ),
+        ),
+        pictures=(
+            Picture(
+                "cartpole-loss",
+                loss_figure([Line(learned, PAPER)]),
+                "Episode loss; after episode 49 the policy is frozen and has none.",
+            ),
+        ),
+    )
+
+
+def safe_size(learned: Learned) -> tuple[float, float]:
+    """Mean size √ΣG² of the safe returns in episode 0, and in episodes 10 to 19."""
+    table = learned.table("safe_sizes")
+    return average(table[:, 0]), average(table[:, 10:20])
+
+
+def _policy(results: Results) -> Content:
+    name = "cartpole_paper"
+    runs = [results.run(name, seed) for seed in range(results.experiments[name].seeds)]
+    policies = [run.agent().policy for run in runs]
+    worst = max(measure(p, runs[0].rulebook.constraints).worst_violation for p in policies)
+    steepest = max(_steepest(p, cartpole_plane(runs[0])) for p in policies)
+    return Content(
+        findings=(
+            Finding(
+                "The resulting policy is very smooth, and the constraints are respected.",
+                f"after learning, the worst violation of the 18 constraints on any seed is "
+                f"{worst:+.1e}; between neighbours on a grid of 121 × 121 states of the slice the "
+                f"probability changes by at most {steepest:.3f}",
+                worst <= NEAR and steepest <= _STEEP,
+            ),
+        ),
+        pictures=(
+            Picture(
+                "cartpole-policy",
+                cartpole_policy_figure(runs[0]),
+                "Probability of a⁰ (push the cart left) at x = 0, ẋ = 0 after learning, seed 0. "
+                "White dots: the constrained states s₅ and s₁₄ (the other 16 are at other "
+                "positions, drawn grey beneath); the line is an episode.",
+            ),
+        ),
+    )
+
+
+def _steepest(policy: Policy, plane: Slice) -> float:
+    """The largest change of the probability between neighbours on a grid of the plane."""
+    probability = output_over(policy, plane, LEFT)
+    return max(float(np.abs(np.diff(probability, axis=axis)).max()) for axis in (0, 1))
+
+
+def cartpole_plane(run: Run) -> Slice:
+    """The slice at x = ẋ = 0."""
+    plane = default_plane(run.rulebook)
+    assert plane is not None  # the file has a picture
+    return plane
+
+
+def cartpole_policy_figure(run: Run) -> Figure:
+    """The learned policy at x = ẋ = 0, of pushing left as in the paper, with units."""
+    assert run.rulebook.picture is not None
+    book = replace(run.rulebook, picture=replace(run.rulebook.picture, action=LEFT))
+    figure = policy_figure(book, run.agent(), cartpole_plane(run))
+    panel = figure.axes[0]
+    panel.set_xlabel(CARTPOLE_AXES[0])
+    panel.set_ylabel(CARTPOLE_AXES[1])
+    return figure
+
+
+def _comparison(results: Results) -> Content:
+    names = (
+        ("cartpole_paper", PAPER),
+        ("cartpole_exact", EXACT),
+        ("cartpole_equality_paper", OTHER),
+        ("cartpole_equality_exact", ANOTHER),
+        ("cartpole_unconstrained", PLAIN),
+        ("cartpole_unconstrained_baseline", PLAIN_OTHER),
+        ("cartpole_unconstrained_raw", RAW),
+    )
+    lines = [Line(results.learned(name), role) for name, role in names]
+    by_name = {line.learned.experiment.name: line.learned for line in lines}
+    paper, equality = by_name["cartpole_paper"], by_name["cartpole_equality_paper"]
+    free = {name: one for name, one in by_name.items() if "unconstrained" in name}
+    firsts = {name: average([seed.first for seed in one.seeds]) for name, one in free.items()}
+    best = max(firsts, key=lambda name: np.nan_to_num(firsts[name]))
+    constrained = average([seed.first for seed in paper.seeds])
+    met = first_met(equality)
+    return Content(
+        findings=(
+            Finding(
+                "Beyond the paper: the same learner without constraints, everything else alike.",
+                f"first 100 episodes: {said(constrained)} with the constraints; without, "
+                f"{said(firsts[best])} at best ({free[best].experiment.label}), which passes on "
+                f"{passed(free[best])}",
+                constrained > 1.5 * firsts[best],
+            ),
+            Finding(
+                "REINFORCE can be extended with equality constraints (section 3.1).",
+                "never on all seeds"
+                if met is None
+                else f"equalities at the 18 states are met on every seed within {NEAR:g} from "
+                f"episode {met} on; first 100 episodes "
+                f"{mean_and_deviation([seed.first for seed in equality.seeds])}",
+                met is not None,
+            ),
+        ),
+        pictures=(
+            Picture(
+                "cartpole-comparison",
+                comparison_figure(lines, until=len(paper.seeds[0].scores)),
+                "The same constraints as inequalities and as equalities, in the paper's setting "
+                "and held exactly, and REINFORCE without constraints. Unconstrained learning goes "
+                "on to episode 500 beyond this figure.",
+            ),
+        ),
+        tables=(
+            summary(
+                [line.learned for line in lines],
+                "Mean ± standard deviation over seeds. Pass: a 100-episode average of 195.",
+            ),
+        ),
+    )
+
+
+CARTPOLE = (
+    Exhibit("cartpole", "Figure 4", "Cartpole, 18 static constraints", _learning),
+    Exhibit("cartpole-loss", "Figure 5", "Episode loss of Cartpole", _loss),
+    Exhibit("cartpole-policy", "Figure 6", "The learned Cartpole policy", _policy),
+    Exhibit(
+        "cartpole-comparison",
+        "Sections 3.1 and 4.1",
+        "Cartpole: equalities, inequalities, no constraints",
+        _comparison,
+    ),
+)

@@ -1,0 +1,365 @@
+"""min ‖x‖² subject to lower ≤ A x ≤ upper, solved so that the answer can be believed.
+
+The rules come from measurements on hundreds of such programs (design.md section 2): scale the rows,
+eliminate equalities, solve by a dual active-set method, polish on the active rows, and verify in
+the original units. A solver's own word is never taken for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import daqp
+import numpy as np
+import piqp
+from scipy.linalg import qr, solve_triangular
+from scipy.optimize import nnls
+
+from handrail._types import Array, Indices
+from handrail.errors import SolverFailure
+
+Signs = Array
+
+
+_Method = Callable[[Array, Array, Array], Signs | None]
+
+
+# ‖x‖ beyond this many times what the hardest row needs alone means contradiction: consistent
+# programs gave at most 37, contradictory ones at least 1e4 (design.md section 2).
+CONFLICT_RATIO = 1e3
+
+
+_INFINITE = 1e30  # DAQP's idea of "no bound"
+
+
+_RANK = 1e-12
+
+
+# How much an answer may miss a bound, in the units of the bound; and how much of a multiplier of
+# the wrong sign, relative to the largest, is rounding.
+_ACCURACY = 1e-9
+
+
+@final
+@dataclass(frozen=True)
+class MinimumNorm:
+    """An answer that has been checked.
+
+    Attributes:
+        x: (n,), zero where there is no answer.
+        multipliers: (m,) with x = Aᵀ · multipliers; positive holds a lower bound, negative an
+            upper one, zero means not active.
+        solved: whether x is verified.
+        ratio: ‖x‖ over what the hardest row needs alone; inf where there is no answer.
+        method: whose answer survived verification.
+    """
+
+    x: Array
+    multipliers: Array
+    solved: bool
+    ratio: float
+    method: str
+
+    @property
+    def contradictory(self) -> bool:
+        """Whether there is no answer, or only one so large that rows must contradict each other."""
+        return not self.solved or self.ratio > CONFLICT_RATIO
+
+
+@final
+@dataclass(frozen=True)
+class ScaledRows:
+    """Rows of unit length, bounds relative to what the hardest row needs alone.
+
+    Scaling removes the 1/π blow-up of nearly impossible actions from the condition of the program.
+    """
+
+    matrix: Array  # (m, n)
+    lower: Array
+    upper: Array
+    lengths: Array
+    unit: float
+
+    def in_original_units(self, scaled: Array) -> Array:
+        """A quantity per row, such as a violation, in the units of the row's bounds."""
+        return scaled * self.lengths * self.unit
+
+    def violations(self, x: Array) -> Array:
+        """Violations in original units (m,)."""
+        values = self.matrix @ x
+        return self.in_original_units(np.maximum(self.lower - values, values - self.upper))
+
+    def rounding(self, x: Array) -> Array:
+        """What floating point alone can make of a violation (m,), in original units."""
+        rounding = 1e-14 * np.sqrt(len(x)) * (1.0 + np.linalg.norm(x))
+        return self.in_original_units(np.full(len(self.lower), rounding))
+
+
+def scale_rows(matrix: Array, lower: Array, upper: Array) -> ScaledRows:
+    """Scale rows of non-zero length; at least one bound must exclude x = 0."""
+    lengths = np.linalg.norm(matrix, axis=1)
+    low, high = lower / lengths, upper / lengths
+    unit = float(np.maximum(low, -high).max())
+    return ScaledRows(matrix / lengths[:, None], low / unit, high / unit, lengths, unit)
+
+
+def solve_minimum_norm(matrix: Array, lower: Array, upper: Array) -> MinimumNorm:
+    """Solve for matrix (m, n) and bounds (m,), infinite where there is none, lower ≤ upper."""
+    m, n = matrix.shape
+    needed = np.maximum(lower, -upper) > 0.0
+    if not needed.any():
+        return MinimumNorm(np.zeros(n), np.zeros(m), True, 0.0, "nothing to do")
+    lengths = np.linalg.norm(matrix, axis=1)
+    movable = lengths > 0.0
+    none = MinimumNorm(np.zeros(n), np.zeros(m), False, np.inf, "none")
+    if needed[~movable].any() or not np.isfinite(matrix).all():
+        return none
+    basis, reduced = _within_row_space(matrix[movable])
+    rows = scale_rows(reduced, lower[movable], upper[movable])
+    for name, method in (("daqp", _daqp_active), ("nnls", _nnls_active)):
+        signs = _active_signs(rows, method)
+        if signs is None:
+            continue
+        x, multipliers = _on_active_rows(rows, signs)
+        if not _is_optimal(rows, x, multipliers):
+            continue
+        ratio = float(np.linalg.norm(x))
+        original = np.zeros(m)
+        original[movable] = multipliers * rows.unit / rows.lengths
+        solution = basis @ x if basis is not None else x
+        return MinimumNorm(solution * rows.unit, original, True, ratio, name)
+    return none
+
+
+def _within_row_space(matrix: Array) -> tuple[Array | None, Array]:
+    """The minimum-norm answer lies in the span of the rows: work there when that is smaller."""
+    m, n = matrix.shape
+    if n <= 2 * m:
+        return None, matrix
+    q, r = qr(matrix.T, mode="economic")
+    return q, np.ascontiguousarray(r.T)
+
+
+def _active_signs(rows: ScaledRows, method: _Method) -> Signs | None:
+    """+1 / -1 for rows held at their lower / upper bound, 0 for the rest; None if infeasible."""
+    equal = rows.lower == rows.upper
+    signs = np.zeros(len(rows.lower))
+    x_equal = np.zeros(rows.matrix.shape[1])
+    inequalities = np.flatnonzero(~equal)
+    matrix = rows.matrix[inequalities]
+    if equal.any():
+        held = np.flatnonzero(equal)
+        q, independent = _independent(rows.matrix[held])
+        basis = held[independent]
+        signs[basis] = 1.0
+        x_equal, _ = _on_active_rows(rows, signs)
+        if rows.violations(x_equal)[held].max() > _ACCURACY + rows.rounding(x_equal)[held].max():
+            return None  # the equalities contradict each other
+        # Project twice: once is not orthogonal enough when a row nearly is an equality.
+        for _ in range(2):
+            matrix = matrix - (matrix @ q) @ q.T
+    shift = rows.matrix[inequalities] @ x_equal
+    lengths = np.linalg.norm(matrix, axis=1)
+    free = lengths > _RANK * np.sqrt(matrix.shape[1])
+    fixed = inequalities[~free]
+    if len(fixed) and rows.violations(x_equal)[fixed].max() > _ACCURACY:
+        return None  # an inequality that the equalities decide, the wrong way
+    if free.any():
+        chosen = inequalities[free]
+        low = (rows.lower[chosen] - shift[free]) / lengths[free]
+        high = (rows.upper[chosen] - shift[free]) / lengths[free]
+        found = method(matrix[free] / lengths[free, None], low, high)
+        if found is None:
+            return None
+        signs[chosen] = found
+    return signs
+
+
+def _daqp_active(matrix: Array, lower: Array, upper: Array) -> Signs | None:
+    """Dual active-set method. H = f = None is its (undocumented) minimum-norm form."""
+    sense = np.zeros(len(lower), dtype=np.int32)
+    _, _, status, info = daqp.solve(
+        None,
+        None,
+        np.ascontiguousarray(matrix),
+        np.minimum(upper, _INFINITE),
+        np.maximum(lower, -_INFINITE),
+        sense,
+        primal_tol=1e-11,
+        dual_tol=1e-13,
+        iter_limit=10_000 + 20 * len(lower),
+    )
+    return -np.sign(info["lam"]) if status == 1 else None
+
+
+def _nnls_active(matrix: Array, lower: Array, upper: Array) -> Signs | None:
+    """Lawson and Hanson's least-distance program: slower, but hard to break."""
+    from_below, from_above = np.isfinite(lower), np.isfinite(upper)
+    stacked = np.concatenate([matrix[from_below], -matrix[from_above]])
+    right = np.concatenate([lower[from_below], -upper[from_above]])
+    target = np.zeros(matrix.shape[1] + 1)
+    target[-1] = 1.0
+    try:
+        dual, residual = nnls(np.vstack([stacked.T, right]), target, maxiter=100 * len(right))
+    except RuntimeError:
+        return None
+    if residual <= _RANK:
+        return None  # zero distance: the dual is a proof of infeasibility
+    signs = np.zeros(len(lower))
+    signs[from_below] += np.sign(dual[: from_below.sum()])
+    signs[from_above] -= np.sign(dual[from_below.sum() :])
+    return signs
+
+
+def _independent(matrix: Array) -> tuple[Array, Indices]:
+    """An orthonormal basis of the rows' span (n, rank), and rows (rank,) that span it."""
+    q, r, order = qr(matrix.T, mode="economic", pivoting=True)
+    diagonal = np.abs(np.diag(r))
+    rank = int((diagonal > _RANK * diagonal[0]).sum())
+    return q[:, :rank], order[:rank]
+
+
+def _on_active_rows(rows: ScaledRows, signs: Signs) -> tuple[Array, Array]:
+    """The shortest x with the active rows exactly at their bounds, and its multipliers."""
+    active = np.flatnonzero(signs)
+    multipliers = np.zeros(len(signs))
+    if not len(active):
+        return np.zeros(rows.matrix.shape[1]), multipliers
+    _, independent = _independent(rows.matrix[active])
+    active = active[independent]
+    matrix = rows.matrix[active]
+    target = np.where(signs[active] > 0, rows.lower[active], rows.upper[active])
+    q, r = qr(matrix.T, mode="economic")
+    x = q @ solve_triangular(r, target, trans="T")
+    x += q @ solve_triangular(r, target - matrix @ x, trans="T")  # one refinement
+    multipliers[active] = solve_triangular(r, q.T @ x)
+    return x, multipliers
+
+
+def _is_optimal(rows: ScaledRows, x: Array, multipliers: Array) -> bool:
+    """Verify bounds (in original units), signs and stationarity; NaN fails every test."""
+    if not np.isfinite(x).all() or not np.isfinite(multipliers).all():
+        return False
+    feasible = rows.violations(x) <= _ACCURACY + rows.rounding(x)
+    holds_lower, holds_upper = multipliers > 0.0, multipliers < 0.0
+    allowed = np.where(holds_lower, np.isfinite(rows.lower), True)
+    allowed &= np.where(holds_upper, np.isfinite(rows.upper), True)
+    values = rows.matrix @ x
+    slack = np.where(holds_lower, values - rows.lower, rows.upper - values)
+    at_bound = np.abs(slack) <= 1e-7 * (1.0 + np.linalg.norm(x))
+    negligible = np.abs(multipliers) <= _ACCURACY * np.abs(multipliers).max(initial=0.0)
+    signs = negligible | (allowed & at_bound) | (rows.lower == rows.upper)
+    residual = np.linalg.norm(x - rows.matrix.T @ multipliers)
+    stationary = residual <= 1e-9 * (1.0 + np.linalg.norm(x)) + 1e-13 * np.abs(multipliers).sum()
+    return bool(feasible.all() and signs.all() and stationary)
+
+
+# The L1 price is exact: a row whose multiplier stays below its price is met as if it were hard; a
+# row that contradicts others gives way by just as much as it must.
+
+
+# Price of missing the largest shortfall whole, relative to the cost of the return that the hardest
+# row needs alone. Equal to CONFLICT_RATIO: what a hard program would call contradictory gives way.
+SOFT_PRICE = 1e3
+
+
+_GAP = 1e-6
+
+
+def solve_soft(matrix: Array, lower: Array, upper: Array, priority: Array) -> MinimumNorm:
+    """Solve for matrix (m, n), bounds and priorities (m,).
+
+    In units: minimise ½ ‖x‖²/unit² + SOFT_PRICE Σ priority · slack / shortfall, where unit is the
+    ‖x‖ that the hardest row needs alone and shortfall the largest distance from a bound at x = 0.
+    Rows that even `unit` would not move by `shortfall` pay relative to how far it does move them:
+    else a small shortfall at a nearly saturated state would always be cheaper to leave.
+    """
+    m, n = matrix.shape
+    shortfall = float(np.maximum(lower, -upper).max())
+    lengths = np.linalg.norm(matrix, axis=1)
+    movable = lengths > 0.0
+    if shortfall <= 0.0 or not movable.any():
+        return MinimumNorm(np.zeros(n), np.zeros(m), True, 0.0, "nothing to do")
+    if not (np.maximum(lower, -upper)[movable] > 0.0).any():
+        return MinimumNorm(np.zeros(n), np.zeros(m), True, 0.0, "nothing to do")
+    q, r = qr(matrix[movable].T, mode="economic")
+    rows = scale_rows(np.ascontiguousarray(r.T), lower[movable], upper[movable])
+    price = SOFT_PRICE * priority[movable] * np.maximum(rows.lengths * rows.unit / shortfall, 1.0)
+    z, multipliers = _solve(rows, price)
+    original = np.zeros(m)
+    original[movable] = multipliers * rows.unit / rows.lengths
+    return MinimumNorm((q @ z) * rows.unit, original, True, float(np.linalg.norm(z)), "piqp")
+
+
+def _solve(rows: ScaledRows, price: Array) -> tuple[Array, Array]:
+    """(x, multipliers) of the scaled program; |multiplier| ≤ price."""
+    m, k = rows.matrix.shape
+    solver = piqp.DenseSolver()
+    solver.settings.eps_abs = solver.settings.eps_rel = 1e-10
+    solver.settings.check_duality_gap = True
+    solver.settings.eps_duality_gap_abs = solver.settings.eps_duality_gap_rel = 1e-9
+    hessian = np.zeros((k + m, k + m), order="F")
+    hessian[:k, :k] = np.eye(k)
+    # The slack is measured in units of its price, so that both kinds of variables are of size one.
+    slack = np.diag(1.0 / price)
+    linear = np.concatenate([np.zeros(k), np.ones(m)])
+    from_below, from_above = np.isfinite(rows.lower), np.isfinite(rows.upper)
+    inequalities = np.vstack(
+        [
+            np.hstack([-rows.matrix, -slack])[from_below],
+            np.hstack([rows.matrix, -slack])[from_above],
+        ]
+    )
+    bounds = np.concatenate([-rows.lower[from_below], rows.upper[from_above]])
+    solver.setup(
+        P=hessian,
+        c=linear,
+        G=np.asfortranarray(inequalities),
+        h_u=bounds,
+        x_l=np.concatenate([np.full(k, -np.inf), np.zeros(m)]),
+    )
+    status = solver.solve()
+    dual, distance = np.asarray(solver.result.z_u), np.asarray(solver.result.s_u)
+    owners = np.concatenate([np.flatnonzero(from_below), np.flatnonzero(from_above)])
+    signs = np.repeat([1.0, -1.0], [from_below.sum(), from_above.sum()])
+    rough, held = np.zeros(m), np.zeros(m)
+    np.add.at(rough, owners, signs * dual)
+    # An interior point leaves every product dual · distance small: the larger factor tells which.
+    np.add.at(held, owners, signs * dual * (dual > distance))
+    candidates = [np.clip(rough, -price, price), _polished(rows, price, held)]
+    best = min(candidates, key=lambda candidate: _gap(rows, price, candidate))
+    gap = _gap(rows, price, best)
+    if not gap <= _GAP:
+        raise SolverFailure(
+            f"The soft program of {m} rows was not solved: PIQP stopped with {status} and a "
+            f"relative duality gap of {gap:.1e}. Remove rows that nearly repeat each other."
+        )
+    return rows.matrix.T @ best, best
+
+
+def _polished(rows: ScaledRows, price: Array, held: Array) -> Array:
+    """Rows at their price stay there; other rows that are held are put exactly at their bound."""
+    at_price = np.abs(held) >= (1.0 - 1e-5) * price
+    multipliers = np.where(at_price, np.sign(held) * price, 0.0)
+    between = np.flatnonzero(~at_price & (held != 0.0))
+    if len(between):
+        matrix = rows.matrix[between]
+        target = np.where(held[between] > 0, rows.lower[between], rows.upper[between])
+        needed = target - matrix @ (rows.matrix.T @ multipliers)
+        multipliers[between] = np.linalg.pinv(matrix.T) @ (np.linalg.pinv(matrix) @ needed)
+    return np.clip(multipliers, -price, price)
+
+
+def _gap(rows: ScaledRows, price: Array, multipliers: Array) -> float:
+    """Relative gap between the program at x = Aᵀλ and its dual at λ: zero only at the optimum."""
+    x = rows.matrix.T @ multipliers
+    values = rows.matrix @ x
+    slack = np.maximum(np.maximum(rows.lower - values, values - rows.upper), 0.0)
+    primal = 0.5 * x @ x + price @ slack
+    bound = np.where(multipliers > 0, rows.lower, np.where(multipliers < 0, rows.upper, 0.0))
+    if not np.isfinite(bound).all():
+        return np.inf
+    dual = multipliers @ bound - 0.5 * x @ x
+    return float((primal - dual) / (1.0 + abs(primal)))

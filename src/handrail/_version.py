@@ -1,0 +1,5 @@
+"""The version, which saved runs name."""
+
+from __future__ import annotations
+
+VERSION = "0.1.0"

@@ -1,0 +1,97 @@
+"""`handrail export`: the policy of a run, a saved learner or an SB3 model in a file of its own."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, final
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from handrail.cli.options import Imports, import_modules
+from handrail.errors import InvalidArgument
+from handrail.export import LOADER, export_numpy, export_onnx
+from handrail.rulebook import load_rulebook
+from handrail.runs import about, open_policy, refuse_ending, refuse_existing
+
+out = Console()
+
+
+@final
+class Format(StrEnum):
+    """What kind of file."""
+
+    onnx = "onnx"
+    numpy = "numpy"
+
+
+_ENDINGS = {Format.onnx: ".onnx", Format.numpy: ".npz"}
+
+
+def export(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="A run; or a file that `Reinforce.save` or Stable-Baselines3 (.zip) wrote. A .zip "
+            "contains pickles: only files you trust.",
+        ),
+    ],
+    kind: Annotated[
+        Format, typer.Option("--format", help="numpy: for networks of plain layers.")
+    ] = Format.onnx,
+    target: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="By default RUN/policy.onnx, or beside a saved file."),
+    ] = None,
+    constraints: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|NAME",
+            help="A constraint file whose report travels along; by default RUN's own constraints. "
+            "A .zip has none.",
+        ),
+    ] = None,
+    modules: Imports = None,
+) -> None:
+    """Write a policy to a file that runs without Handrail, the report of its constraints inside."""
+    import_modules(modules or [])
+    if target is not None:
+        _refuse_other_format(target, kind)
+        refuse_ending(target, _ENDINGS[kind], f"A policy in the format {kind.value}")
+    book = None if constraints is None else load_rulebook(constraints)
+    opened = open_policy(path, "A file holds one policy", book)
+    source = opened if book is None else about(book, opened, path)
+    file = source.stem.with_name(source.stem.name + _ENDINGS[kind]) if target is None else target
+    refuse_existing(file, "--out")
+    names = source.rulebook
+    write = {Format.onnx: export_onnx, Format.numpy: export_numpy}[kind]
+    exported = write(
+        source.policy,
+        file,
+        source.constraints,
+        observations=() if names is None else names.observations,
+        actions=() if names is None else names.actions,
+        constraint_file="" if names is None else names.text,
+        states=np.zeros((1, *source.shape)),
+        tolerance=source.tolerance,
+    )
+    out.print(source.said, highlight=False, markup=False)
+    if source.note:
+        out.print(f"[yellow]note:[/] {source.note}", highlight=False, soft_wrap=True)
+    out.print(str(exported), highlight=False, markup=False, soft_wrap=True)
+    if kind is Format.numpy:
+        out.print("\nThese ten lines run it:\n", highlight=False)
+        out.print(LOADER, highlight=False, markup=False, soft_wrap=True, end="")
+
+
+def _refuse_other_format(target: Path, kind: Format) -> None:
+    """The name of a file of the other format, most likely because that one was meant."""
+    for other, ending in _ENDINGS.items():
+        if other is not kind and target.suffix == ending:
+            raise InvalidArgument(
+                f"--out {target} is the name of a file of the format {other.value}: say --format "
+                f"{other.value}, or {target.with_suffix(_ENDINGS[kind])}."
+            )

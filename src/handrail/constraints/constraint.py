@@ -1,0 +1,404 @@
+"""What a policy decides, and constraints are about: probabilities of actions, or mean actions."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Self, final
+
+import numpy as np
+
+from handrail._types import Array, Indices
+from handrail.constraints.rows import Rows
+from handrail.errors import InvalidConstraint
+from handrail.policies import Quantity
+from handrail.regions import Place, Points, Region
+
+
+@final
+@dataclass(frozen=True)
+class Mean:
+    """The mean of a continuous action, wherever a constraint takes an action.
+
+    Args:
+        dimension: of the action: an index, or {dimension: weight} for a weighted sum.
+    """
+
+    dimension: int | Mapping[int, float]
+
+
+Action = int | Mapping[int, float] | Mean
+
+
+def quantity_of(action: Action) -> Quantity:
+    """The mean of a continuous action where it says so, else the probability of a discrete one."""
+    return Quantity.MEAN if isinstance(action, Mean) else Quantity.PROBABILITY
+
+
+def as_mapping(action: Action) -> Mapping[int, float]:
+    """One action or several, as {action: weight}."""
+    plain = action.dimension if isinstance(action, Mean) else action
+    return plain if isinstance(plain, Mapping) else {plain: 1.0}
+
+
+def in_words(action: Action) -> str:
+    """'action 1', '0.5·action 0 + action 2', 'mean action 0'."""
+    kind = "mean action" if isinstance(action, Mean) else "action"
+    parts = [
+        f"{kind} {index}" if weight == 1.0 else f"{weight:g}·{kind} {index}"
+        for index, weight in as_mapping(action).items()
+    ]
+    return " + ".join(parts)
+
+
+def check_actions(action: Action) -> None:
+    """Every action an index, every weight a number, not all of them zero."""
+    plain = action.dimension if isinstance(action, Mean) else action
+    if not isinstance(plain, Mapping):
+        check_action(plain)
+    actions = as_mapping(action)
+    if not actions:
+        raise InvalidConstraint("The action mapping is empty: name at least one action.")
+    for index, weight in actions.items():
+        check_action(index)
+        check_number(weight, f"The weight of action {index}")
+    if all(weight == 0.0 for weight in actions.values()):
+        raise InvalidConstraint(f"All weights are zero in {dict(actions)}: nothing is constrained.")
+
+
+def check_where(where: Any) -> None:
+    """`where` must be a place."""
+    if not isinstance(where, Points | Region):
+        raise InvalidConstraint(
+            f"`where` must be a place such as Points([[...]]) or Box(low, high), but got "
+            f"{type(where).__name__}."
+        )
+
+
+def check_priority(priority: Any) -> None:
+    """Positive."""
+    check_number(priority, "The priority")
+    if priority <= 0.0:
+        raise InvalidConstraint(f"The priority must be positive, but got {priority:g}.")
+
+
+def check_action(action: Any) -> None:
+    """A non-negative integer."""
+    if isinstance(action, bool) or not isinstance(action, Integral):
+        raise InvalidConstraint(
+            f"An action is an index 0, 1, 2, … (or a mapping {{index: weight}}, or a Mean of "
+            f"either), but got {action!r}."
+        )
+    if action < 0:
+        raise InvalidConstraint(f"Unknown action {action}: actions are numbered from 0.")
+
+
+def check_known_action(name: str, action: int, n_actions: int) -> None:
+    """An action that the policy has."""
+    if action >= n_actions:
+        raise InvalidConstraint(
+            f"{name!r} names action {action}, but the policy has {n_actions} actions: "
+            f"0 to {n_actions - 1}."
+        )
+
+
+def check_number(value: Any, what: str) -> None:
+    """A finite real number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidConstraint(f"{what} must be a number, but got {value!r}.")
+    if not math.isfinite(value):
+        raise InvalidConstraint(f"{what} must be finite, but got {value}.")
+
+
+def check_bound(bound: Any, action: Action) -> None:
+    """A number; strictly inside what a sum of probabilities can reach."""
+    check_number(bound, "The bound")
+    if quantity_of(action) is Quantity.MEAN:
+        return
+    weights = as_mapping(action).values()
+    lowest, highest = min(0.0, *weights), max(0.0, *weights)
+    if bound in (lowest, highest):
+        inside = lowest + 0.001 if bound == lowest else highest - 0.001
+        raise InvalidConstraint(
+            f"A softmax never reaches a probability of exactly 0 or 1, so {in_words(action)} "
+            f"cannot be bounded by {bound:g}. Use {inside:g} instead."
+        )
+    if not lowest < bound < highest:
+        # 95 was meant in percent; 1.5 hardly.
+        percent = bound > 2.0 and lowest < bound / 100 < highest
+        meant = (
+            f"Did you mean {bound / 100:g}?"
+            if percent
+            else "A continuous action is bounded through its mean: Mean(0), in a file a range "
+            "of it."
+        )
+        raise InvalidConstraint(
+            f"The probability of {in_words(action)} is always between {lowest:g} and {highest:g}, "
+            f"but the bound is {bound:g}. {meant}"
+        )
+
+
+def check_order(lower: float, upper: float) -> None:
+    """Lower ≤ upper."""
+    if lower > upper:
+        raise InvalidConstraint(
+            f"The lower bound {lower:g} is above the upper bound {upper:g}. Swap them."
+        )
+
+
+def check_linear_bounds(lower: Any, upper: Any, lowest: float, highest: float) -> None:
+    """At least one bound, in order, and reachable."""
+    for value, what in ((lower, "lower"), (upper, "upper")):
+        if isinstance(value, bool) or not isinstance(value, Real) or math.isnan(value):
+            raise InvalidConstraint(f"Linear: `{what}` must be a number, but got {value!r}.")
+    if math.isinf(lower) and math.isinf(upper):
+        raise InvalidConstraint("Linear needs a finite `lower` or `upper` bound (or both).")
+    check_order(lower, upper)
+    if lower >= highest or upper <= lowest:
+        raise InvalidConstraint(
+            f"Linear: this sum always lies strictly between {lowest:g} and {highest:g}, so it "
+            f"cannot be within [{lower:g}, {upper:g}]."
+        )
+
+
+# Everything that cannot be meant is refused here, when it is written down. What a constraint turns
+# out to be worth for a given policy is measured elsewhere (violations.py).
+
+
+# States that stand for a region where a few have to: in messages, pictures, and diagnosis.
+_STAND_INS = 100
+
+
+class Constraint(ABC):
+    """Something the policy must obey. `name` is what every message and table calls it."""
+
+    name: str
+    priority: float
+
+    @property
+    @abstractmethod
+    def states(self) -> Array:
+        """The states it speaks of (n, *observation_shape); of a region, some that stand for it."""
+
+    @property
+    @abstractmethod
+    def quantity(self) -> Quantity:
+        """What it is about: probabilities of actions, or mean actions."""
+
+    @abstractmethod
+    def rows(self, n_actions: int) -> Rows:
+        """The constraint at `states`, as linear functionals of the policy's outputs (H1)."""
+
+
+class PlacedConstraint(Constraint):
+    """A constraint that says the same at every state of a place: points, or a region."""
+
+    where: Place
+
+    @property
+    def region(self) -> Region | None:
+        """The place, if it is a region."""
+        return self.where if isinstance(self.where, Region) else None
+
+    @property
+    def states(self) -> Array:
+        """The points, or states that stand for the region."""
+        return self.where.states if isinstance(self.where, Points) else self.where.cover(_STAND_INS)
+
+    def rows(self, n_actions: int) -> Rows:
+        """The rows at `states`."""
+        return self.rows_at(self.states, n_actions)
+
+    def moved_to(self, where: Place, name: str) -> Self:
+        """The same constraint at another place, such as a part of its own."""
+        other = copy(self)
+        object.__setattr__(other, "where", where)
+        object.__setattr__(other, "name", name)
+        return other
+
+    @abstractmethod
+    def rows_at(self, states: Array, n_actions: int) -> Rows:
+        """What it says at these states (n, *observation_shape)."""
+
+
+class ActionConstraint(PlacedConstraint):
+    """A bound on one action, or on a weighted sum of actions."""
+
+    action: Action
+
+    @property
+    def quantity(self) -> Quantity:
+        """As the action says."""
+        return quantity_of(self.action)
+
+
+@final
+@dataclass(frozen=True)
+class AtLeast(ActionConstraint):
+    """π(action | s) ≥ bound at every state of `where`; with a `Mean`, the mean action ≥ bound.
+
+    Args:
+        bound: strictly between 0 and 1 for the probability of one action; any for a mean action.
+        action: an index, or {action: weight} for a weighted sum over actions; `Mean` of either for
+            continuous actions.
+        where: the states: Points, or a region (Box, Ball, Polytope, Curve, Union).
+        name: for tables and messages; made from the other fields when left out.
+        priority: how much more than others this one matters when constraints are soft.
+    """
+
+    bound: float
+    action: Action
+    where: Place
+    name: str = ""
+    priority: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_where(self.where)
+        check_priority(self.priority)
+        check_actions(self.action)
+        check_bound(self.bound, self.action)
+        set_default_name(self, f"{in_words(self.action)} >= {self.bound:g}")
+
+    def rows_at(self, states: Array, n_actions: int) -> Rows:
+        """One row per state."""
+        return _rows_at(self, self.action, states, n_actions, lower=self.bound)
+
+
+@final
+@dataclass(frozen=True)
+class AtMost(ActionConstraint):
+    """π(action | s) ≤ bound at every state of `where`; arguments as for `AtLeast`."""
+
+    bound: float
+    action: Action
+    where: Place
+    name: str = ""
+    priority: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_where(self.where)
+        check_priority(self.priority)
+        check_actions(self.action)
+        check_bound(self.bound, self.action)
+        set_default_name(self, f"{in_words(self.action)} <= {self.bound:g}")
+
+    def rows_at(self, states: Array, n_actions: int) -> Rows:
+        """One row per state."""
+        return _rows_at(self, self.action, states, n_actions, upper=self.bound)
+
+
+@final
+@dataclass(frozen=True)
+class Equal(ActionConstraint):
+    """π(action | s) = bound at every state of `where`; arguments as for `AtLeast`."""
+
+    bound: float
+    action: Action
+    where: Place
+    name: str = ""
+    priority: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_where(self.where)
+        _refuse_region(self)
+        check_priority(self.priority)
+        check_actions(self.action)
+        check_bound(self.bound, self.action)
+        set_default_name(self, f"{in_words(self.action)} == {self.bound:g}")
+
+    def rows_at(self, states: Array, n_actions: int) -> Rows:
+        """One row per state."""
+        return _rows_at(self, self.action, states, n_actions, lower=self.bound, upper=self.bound)
+
+
+@final
+@dataclass(frozen=True)
+class Between(ActionConstraint):
+    """lower ≤ π(action | s) ≤ upper at every state of `where`; arguments as for `AtLeast`."""
+
+    lower: float
+    upper: float
+    action: Action
+    where: Place
+    name: str = ""
+    priority: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_where(self.where)
+        check_priority(self.priority)
+        check_actions(self.action)
+        check_bound(self.lower, self.action)
+        check_bound(self.upper, self.action)
+        check_order(self.lower, self.upper)
+        if self.lower == self.upper:
+            _refuse_region(self)
+        set_default_name(self, f"{self.lower:g} <= {in_words(self.action)} <= {self.upper:g}")
+
+    def rows_at(self, states: Array, n_actions: int) -> Rows:
+        """One row per state."""
+        return _rows_at(self, self.action, states, n_actions, lower=self.lower, upper=self.upper)
+
+
+def _refuse_region(constraint: Equal | Between) -> None:
+    if isinstance(constraint.where, Region):
+        what = "probability" if constraint.quantity is Quantity.PROBABILITY else "mean action"
+        raise InvalidConstraint(
+            f"{type(constraint).__name__}: a network cannot keep a {what} at one value on all the "
+            "states of a region. Use Between(lower, upper, …) there, or Points."
+        )
+
+
+def set_default_name(constraint: Constraint, default: str) -> None:
+    """Name a constraint that the user did not name."""
+    if not isinstance(constraint.name, str):
+        raise InvalidConstraint(f"A name must be text, but got {constraint.name!r}.")
+    if not constraint.name:
+        object.__setattr__(constraint, "name", default)
+
+
+def _rows_at(
+    constraint: Constraint,
+    action: Action,
+    states: Array,
+    n_actions: int,
+    lower: float = -np.inf,
+    upper: float = np.inf,
+) -> Rows:
+    weights = np.zeros(n_actions)
+    for index, weight in as_mapping(action).items():
+        check_known_action(constraint.name, index, n_actions)
+        weights[index] = weight
+    if quantity_of(action) is Quantity.PROBABILITY and np.ptp(weights) == 0.0:
+        raise InvalidConstraint(
+            f"{constraint.name!r} weighs all {n_actions} actions alike. Probabilities always add "
+            "up to 1, so no policy can change this sum: leave an action out."
+        )
+    n = len(states)
+    return make_rows(constraint, states, np.tile(weights, (n, 1)), np.arange(n), lower, upper)
+
+
+def make_rows(
+    constraint: Constraint,
+    states: Array,
+    weights: Array,
+    rows: Indices,
+    lower: float,
+    upper: float,
+) -> Rows:
+    """Rows of one constraint: `rows` says which row each sample (state, weights) belongs to."""
+    n = int(rows[-1]) + 1
+    labels = [constraint.name] if n == 1 else [f"{constraint.name} [{k}]" for k in range(n)]
+    return Rows(
+        states=states,
+        weights=weights,
+        row_of_sample=rows,
+        lower=np.full(n, lower),
+        upper=np.full(n, upper),
+        priority=np.full(n, constraint.priority),
+        labels=tuple(labels),
+        quantity=constraint.quantity,
+    )

@@ -1,0 +1,221 @@
+"""From a list of constraints and the policy they are for to rows (H1), and to regions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+from typing import final
+
+import numpy as np
+
+from handrail._types import Array, Indices
+from handrail.constraints.constraint import Constraint, PlacedConstraint
+from handrail.constraints.rows import Rows, concatenate
+from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
+from handrail.policies import Policy, Quantity
+from handrail.regions import Region
+
+
+@final
+@dataclass(frozen=True)
+class Regional:
+    """A constraint on one region, or on one sub-region of a union.
+
+    Attributes:
+        name: of the constraint; with the number of the sub-region, if there are several.
+        constraint: what must hold.
+        region: where.
+        n_actions: of the policy.
+        unit: of a margin: 1 in log-odds; of mean actions, a standard deviation of what is bounded.
+    """
+
+    name: str
+    constraint: PlacedConstraint
+    region: Region
+    n_actions: int
+    unit: float
+
+    def rows_at(self, states: Array) -> Rows:
+        """What it says at these states (n, n_coordinates)."""
+        rows = self.constraint.rows_at(states, self.n_actions)
+        names = tuple(label.replace(self.constraint.name, self.name, 1) for label in rows.labels)
+        return replace(rows, labels=names)
+
+    def inside_rows_at(self, states: Array, margin: float) -> Rows:
+        """The same, by a margin inside the bounds."""
+        return self.rows_at(states).tightened(margin * self.unit)
+
+
+@final
+@dataclass(frozen=True)
+class Expansion:
+    """A set of constraints, checked against a policy.
+
+    Attributes:
+        fixed: rows of the constraints at points, if there are any.
+        regional: those on regions, a sub-region each.
+    """
+
+    fixed: Rows | None
+    regional: tuple[Regional, ...]
+
+    @property
+    def on_regions(self) -> list[PlacedConstraint]:
+        """The constraints on regions, unions in one piece."""
+        return list({id(one.constraint): one.constraint for one in self.regional}.values())
+
+    def rows_with(self, blocks: Sequence[Rows]) -> Rows:
+        """The rows at points, and others."""
+        return concatenate([*([] if self.fixed is None else [self.fixed]), *blocks])
+
+    def rows(self, per_region: int = 100) -> Rows:
+        """All of it as rows: a region by this many states that stand for it."""
+        covers = [one.rows_at(one.region.cover(per_region)) for one in self.regional]
+        rows = self.rows_with(covers)
+        return rows.take(_first_of_each(_keys(rows))) if covers else rows
+
+
+def expand(constraints: Sequence[Constraint], policy: Policy) -> Expansion:
+    """All constraints as rows and regions, checked to fit together and the policy."""
+    if not isinstance(policy, Policy):
+        raise InvalidPolicy(
+            f"Expected a policy, but got {type(policy).__name__}. Wrap a torch module: "
+            "CategoricalPolicy(module), or GaussianPolicy(module, std) for continuous actions; of "
+            "a model of Stable-Baselines3, take handrail.sb3.policy_of(model)."
+        )
+    _refuse_wrong_types(constraints)
+    _refuse_repeated_names(constraints)
+    _refuse_different_shapes(constraints)
+    first = constraints[0]
+    try:
+        outputs = policy.outputs(first.states[:1])
+    except ShapeMismatch as error:
+        raise ShapeMismatch(f"{first.name!r} does not fit the policy. {error}") from error
+    n_actions = outputs.shape[1]
+    for one in constraints:
+        refuse_other_quantity(one, n_actions, policy)
+    at_points = [one.rows(n_actions) for one in constraints if _region(one) is None]
+    fixed = _without_repeats(at_points) if at_points else None
+    scale = policy.scale(outputs)[0]
+    regional = tuple(part for one in constraints for part in _sub_regions(one, scale))
+    return Expansion(fixed, regional)
+
+
+def _region(constraint: Constraint) -> Region | None:
+    return constraint.region if isinstance(constraint, PlacedConstraint) else None
+
+
+def _sub_regions(constraint: Constraint, scale: Array) -> list[Regional]:
+    """Its regions, for a policy whose outputs have this scale (n_actions,)."""
+    region = _region(constraint)
+    if region is None:
+        return []
+    assert isinstance(constraint, PlacedConstraint)  # others have no region
+    parts = region.parts
+    names = (
+        [constraint.name]
+        if len(parts) == 1
+        else [f"{constraint.name}, part {k + 1}" for k in range(len(parts))]
+    )
+    # Actions that the policy does not have are refused here.
+    row = constraint.rows_at(constraint.states[:1], len(scale))
+    probable = constraint.quantity is Quantity.PROBABILITY
+    unit = 1.0 if probable else float(np.abs(row.weights[0]) @ scale)
+    return [
+        Regional(name, constraint, part, len(scale), unit)
+        for name, part in zip(names, parts, strict=True)
+    ]
+
+
+def _refuse_wrong_types(constraints: Sequence[Constraint]) -> None:
+    if isinstance(constraints, Constraint):
+        raise InvalidConstraint(
+            f"Expected a list of constraints, but got the single {type(constraints).__name__} "
+            f"{constraints.name!r}. Write [constraint]."
+        )
+    if isinstance(constraints, str) or not isinstance(constraints, Sequence):
+        raise InvalidConstraint(
+            f"Expected a list of constraints, but got {type(constraints).__name__}. Of a file: "
+            "load_rulebook(path).constraints."
+        )
+    if not len(constraints):
+        raise InvalidConstraint("The list of constraints is empty: there is nothing to obey.")
+    for constraint in constraints:
+        if not isinstance(constraint, Constraint):
+            raise InvalidConstraint(
+                f"Expected constraints (AtLeast, AtMost, Equal, Between, Linear, Symmetric), but "
+                f"got {type(constraint).__name__}."
+            )
+
+
+def _refuse_repeated_names(constraints: Sequence[Constraint]) -> None:
+    names = sorted(constraint.name for constraint in constraints)
+    repeated = [name for name, following in pairwise(names) if name == following]
+    if repeated:
+        raise InvalidConstraint(
+            f"Two constraints are called {repeated[0]!r}. Give each a name of its own, so that "
+            "messages can tell them apart."
+        )
+
+
+def _refuse_different_shapes(constraints: Sequence[Constraint]) -> None:
+    shape = constraints[0].states.shape[1:]
+    for constraint in constraints:
+        if constraint.states.shape[1:] != shape:
+            raise InvalidConstraint(
+                f"{constraint.name!r} speaks of states of shape {constraint.states.shape[1:]}, but "
+                f"{constraints[0].name!r} of shape {shape}. All constraints of a set must observe "
+                "the same quantities."
+            )
+
+
+def refuse_other_quantity(constraint: Constraint, n_actions: int, policy: Policy) -> None:
+    """A constraint on mean actions is none on probabilities, and the other way round."""
+    if constraint.quantity is policy.quantity:
+        return
+    if policy.quantity is Quantity.MEAN:
+        raise InvalidConstraint(
+            f"{constraint.name!r} is about the probability of an action, but the actions of this "
+            f"policy are continuous. Constrain their means: action=Mean(0)"
+            f"{'' if n_actions == 1 else f' to Mean({n_actions - 1})'}."
+        )
+    raise InvalidConstraint(
+        f"{constraint.name!r} is about a mean action, but this policy chooses among {n_actions} "
+        "discrete actions. Constrain the probability of one: action=0, 1, …"
+    )
+
+
+def _without_repeats(blocks: Sequence[Rows]) -> Rows:
+    """The rows of all constraints, each once; a constraint that repeats another is refused.
+
+    A part of them may be repeated: controllers that were sampled at the same states agree at some.
+    """
+    said: dict[frozenset[bytes], str] = {}
+    keys = [_keys(block) for block in blocks]
+    for block, own in zip(blocks, keys, strict=True):
+        known = said.setdefault(frozenset(own), block.labels[0])
+        if known != block.labels[0]:
+            raise InvalidConstraint(
+                f"{block.labels[0]!r} says exactly what {known!r} says already. Remove one of them."
+            )
+    rows = concatenate(blocks)
+    first = _first_of_each(chain.from_iterable(keys))
+    return rows if len(first) == len(rows) else rows.take(first)
+
+
+def _first_of_each(keys: Iterable[bytes]) -> Indices:
+    """Rows without those that repeat an earlier one: neighbouring regions share corners."""
+    first: dict[bytes, int] = {}
+    for index, key in enumerate(keys):
+        first.setdefault(key, index)
+    return np.array(list(first.values()), dtype=np.intp)
+
+
+def _keys(rows: Rows) -> list[bytes]:
+    """Equal for rows that say the same."""
+    bounds = np.stack([rows.lower, rows.upper], axis=1)
+    return [
+        b"".join(part.tobytes() for part in (rows.states[s], rows.weights[s], bounds[i]))
+        for i, s in enumerate(rows.samples)
+    ]

@@ -1,0 +1,176 @@
+"""What constraints expand to: linear functionals of the policy's outputs, with bounds (H1).
+
+Row i is c_i = Σ_j w_ij · p(s_ij), where j runs over the *samples* of the row: the states it looks
+at, each with a weight per action. Nearly every row has exactly one sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import final
+
+import numpy as np
+
+from handrail._types import Array, Indices, Mask
+from handrail.policies import Quantity
+
+
+@final
+@dataclass(frozen=True)
+class Rows:
+    """Constraint rows lower ≤ c ≤ upper.
+
+    Attributes:
+        states: (n_samples, *observation_shape).
+        weights: (n_samples, n_actions), of each action's output at that state.
+        row_of_sample: (n_samples,), ascending; every row has at least one sample.
+        lower: (n_rows,), -inf where there is no lower bound.
+        upper: (n_rows,), +inf where there is no upper bound.
+        priority: (n_rows,), the price of leaving a row unmet when constraints are soft.
+        labels: (n_rows,), for people.
+        quantity: what the policy's outputs are.
+    """
+
+    states: Array
+    weights: Array
+    row_of_sample: Indices
+    lower: Array
+    upper: Array
+    priority: Array
+    labels: tuple[str, ...]
+    quantity: Quantity
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    @cached_property
+    def first_states(self) -> Array:
+        """The state that identifies each row to a person: (n_rows, *observation_shape)."""
+        result: Array = self.states[self._starts()[:-1]]
+        return result
+
+    def sum_samples(self, per_sample: Array) -> Array:
+        """Add what belongs to the same row: (n_samples, …) -> (n_rows, …)."""
+        if len(per_sample) == len(self):
+            return per_sample
+        return np.add.reduceat(per_sample, self._starts()[:-1], axis=0)
+
+    def _starts(self) -> Indices:
+        """Where each row's samples begin, and the end of the last: (n_rows + 1,)."""
+        return np.searchsorted(self.row_of_sample, np.arange(len(self) + 1))
+
+    def values(self, outputs: Array) -> Array:
+        """C (n_rows,) from the policy's outputs (n_samples, n_actions) at the rows' states."""
+        return self.sum_samples((self.weights * outputs).sum(axis=1))
+
+    def violations(self, values: Array) -> Array:
+        """Positive means broken, negative or zero means satisfied (n_rows,)."""
+        return np.maximum(self.lower - values, values - self.upper)
+
+    def is_equality(self) -> Mask:
+        """Rows whose two bounds coincide (n_rows,)."""
+        result: Mask = self.lower == self.upper
+        return result
+
+    def is_about_one_state(self) -> Mask:
+        """Rows that do not relate several states (n_rows,)."""
+        result: Mask = np.bincount(self.row_of_sample, minlength=len(self)) == 1
+        return result
+
+    def is_sum_of_probabilities(self) -> Mask:
+        """Rows that are the probability of a set of actions at one state (n_rows,).
+
+        These have log-odds; a weighted difference of probabilities has none.
+        """
+        if self.quantity is not Quantity.PROBABILITY:
+            return np.zeros(len(self), dtype=bool)
+        unit = ((self.weights == 0.0) | (self.weights == 1.0)).all(axis=1)
+        units = self.sum_samples(unit.astype(np.float64))
+        result: Mask = self.is_about_one_state() & (units == 1.0)
+        return result
+
+    def reach(self) -> tuple[Array, Array]:
+        """The lowest and the highest value that any policy gives to each row (n_rows,)."""
+        if self.quantity is not Quantity.PROBABILITY:
+            return np.full(len(self), -np.inf), np.full(len(self), np.inf)
+        return self.sum_samples(self.weights.min(axis=1)), self.sum_samples(
+            self.weights.max(axis=1)
+        )
+
+    def room(self) -> Array:
+        """How far inside its bounds each row can be at all (n_rows,); of mean actions, 1.
+
+        Inf where nothing can break it.
+        """
+        if self.quantity is not Quantity.PROBABILITY:
+            return np.ones(len(self))
+        lowest, highest = self.reach()
+        return np.minimum(
+            np.where(np.isfinite(self.lower), highest - self.lower, np.inf),
+            np.where(np.isfinite(self.upper), self.upper - lowest, np.inf),
+        )
+
+    def insets(self, margin: float) -> tuple[Array, Array]:
+        """What a margin is at the lower and at the upper bounds; 0 where there is no bound.
+
+        Of a probability it is in log-odds, to first order margin · bound · (1 - bound); of mean
+        actions in their own units.
+        """
+        lowest, highest = self.reach()
+        room = 0.25 * (self.upper - self.lower)
+
+        def inset(bound: Array) -> Array:
+            if self.quantity is not Quantity.PROBABILITY:
+                return np.where(np.isfinite(bound), np.minimum(margin, room), 0.0)
+            known = np.where(np.isfinite(bound), bound, lowest)
+            share = (highest - known) * (known - lowest) / (highest - lowest)
+            return np.minimum(margin * share, room)
+
+        return inset(self.lower), inset(self.upper)
+
+    def tightened(self, margin: float) -> Rows:
+        """The same rows, their bounds moved inwards by their `insets`."""
+        below, above = self.insets(margin)
+        return replace(self, lower=self.lower + below, upper=self.upper - above)
+
+    @cached_property
+    def samples(self) -> list[slice]:
+        """The samples of each row."""
+        starts = self._starts()
+        return [slice(a, b) for a, b in pairwise(starts.tolist())]
+
+    def take(self, indices: Indices) -> Rows:
+        """The chosen rows, in the chosen order."""
+        by_row = self.samples
+        samples = [by_row[i] for i in indices]
+        chosen = np.concatenate([np.arange(s.start, s.stop) for s in samples])
+        return Rows(
+            states=self.states[chosen],
+            weights=self.weights[chosen],
+            row_of_sample=np.repeat(np.arange(len(samples)), [s.stop - s.start for s in samples]),
+            lower=self.lower[indices],
+            upper=self.upper[indices],
+            priority=self.priority[indices],
+            labels=tuple(self.labels[i] for i in indices),
+            quantity=self.quantity,
+        )
+
+
+def concatenate(blocks: Sequence[Rows]) -> Rows:
+    """All rows of several blocks, in order."""
+    offsets = np.cumsum([0, *(len(block) for block in blocks)])
+    return Rows(
+        states=np.concatenate([block.states for block in blocks]),
+        weights=np.concatenate([block.weights for block in blocks]),
+        row_of_sample=np.concatenate(
+            [block.row_of_sample + offset for block, offset in zip(blocks, offsets, strict=False)]
+        ),
+        lower=np.concatenate([block.lower for block in blocks]),
+        upper=np.concatenate([block.upper for block in blocks]),
+        priority=np.concatenate([block.priority for block in blocks]),
+        labels=tuple(label for block in blocks for label in block.labels),
+        quantity=blocks[0].quantity,
+    )

@@ -1,0 +1,43 @@
+"""Make it hold: at points, on regions, in one step, in an edit; or say why not."""
+
+from handrail.enforcement.conflict import Conflict, impossible_at_one_state
+from handrail.enforcement.diagnosis import Diagnosis, diagnose
+from handrail.enforcement.enforcer import Memory, Rules, enforce, make_rules
+from handrail.enforcement.exchange import contradiction
+from handrail.enforcement.iteration import Enforcement
+from handrail.enforcement.one_step import (
+    SafeReturns,
+    predict_step,
+    safe_returns,
+    solve_returns,
+    update,
+)
+from handrail.enforcement.policy_edit import Edit, edit
+from handrail.enforcement.references import References, given_references, references_of_space
+from handrail.enforcement.side_effects import SideEffects
+from handrail.enforcement.targets import Targets
+
+__all__ = [
+    "Conflict",
+    "Diagnosis",
+    "Edit",
+    "Enforcement",
+    "Memory",
+    "References",
+    "Rules",
+    "SafeReturns",
+    "SideEffects",
+    "Targets",
+    "contradiction",
+    "diagnose",
+    "edit",
+    "enforce",
+    "given_references",
+    "impossible_at_one_state",
+    "make_rules",
+    "predict_step",
+    "references_of_space",
+    "safe_returns",
+    "solve_returns",
+    "update",
+]

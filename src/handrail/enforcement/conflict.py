@@ -1,0 +1,220 @@
+"""Which constraints contradict each other, in words.
+
+A program that has no answer, or only an absurd one, is reduced to the smallest set of rows that
+already has none. Pairs have a closed form; larger sets are found by leaving rows out one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from scipy.optimize import linprog
+
+from handrail._programs import CONFLICT_RATIO, scale_rows, solve_minimum_norm
+from handrail._types import Array, Indices
+from handrail.constraints import Expansion, Rows, concatenate
+from handrail.policies import Quantity
+
+
+@final
+@dataclass(frozen=True)
+class Conflict:
+    """Rows that cannot all be satisfied; leaving out any one of them would do.
+
+    Attributes:
+        rows: indices into the constraint rows.
+        labels: what the user calls them.
+        distance: the largest distance between their states.
+        at_one_state: whether no policy at all could satisfy them (not even another network).
+        quantity: what they are about.
+    """
+
+    rows: tuple[int, ...]
+    labels: tuple[str, ...]
+    distance: float
+    at_one_state: bool
+    quantity: Quantity
+
+    def __str__(self) -> str:
+        names = " and ".join(f"{label!r}" for label in self.labels)
+        if len(self.rows) == 1:
+            return f"{names} cannot be moved: the network's output no longer depends on its weights"
+        if self.at_one_state:
+            what = "probabilities" if self.quantity is Quantity.PROBABILITY else "mean actions"
+            return f"{names} ask for {what} that do not exist together at the same state"
+        if len(self.rows) == 2:
+            where = f"{self.distance:.3g} apart, which this network can hardly tell apart"
+            return f"{names} ask opposite things {where}"
+        return f"{names} cannot hold together (their states lie within {self.distance:.3g})"
+
+
+@final
+class Contradiction(Exception):
+    """A program without an answer, not explained yet: that costs more than finding out."""
+
+    def __init__(self, matrix: Array, lower: Array, upper: Array, indices: Indices) -> None:
+        super().__init__("the rows of the program contradict each other")
+        self._program = matrix, lower, upper, indices
+
+    def conflict(self, rows: Rows) -> Conflict:
+        """The smallest conflicting set among the given constraint rows."""
+        return find_conflict(*self._program, rows)
+
+
+def find_conflict(
+    matrix: Array, lower: Array, upper: Array, indices: Indices, rows: Rows
+) -> Conflict:
+    """The smallest set of rows of an infeasible program that is infeasible by itself."""
+    lengths = np.linalg.norm(matrix, axis=1)
+    stuck = np.flatnonzero((lengths == 0.0) & (np.maximum(lower, -upper) > 0.0))
+    if len(stuck):
+        return describe(indices[stuck[:1]], rows)
+    movable = np.flatnonzero(lengths > 0.0)
+    program = matrix[movable], lower[movable], upper[movable]
+    pair = _conflicting_pair(*program)
+    chosen = pair if pair is not None else _smallest_set(*program)
+    return describe(indices[movable[chosen]], rows)
+
+
+def describe(indices: Indices, rows: Rows, at_one_state: bool = False) -> Conflict:
+    """A conflict between the given rows, with names and distance."""
+    states = rows.first_states[indices].reshape(len(indices), -1)
+    distances = np.linalg.norm(states[:, None] - states[None], axis=2)
+    return Conflict(
+        rows=tuple(int(i) for i in indices),
+        labels=tuple(rows.labels[i] for i in indices),
+        distance=float(distances.max()),
+        at_one_state=at_one_state,
+        quantity=rows.quantity,
+    )
+
+
+def impossible_at_one_state(rows: Rows) -> Conflict | None:
+    """Rows at the same state that no policy satisfies, such as π₀ ≥ 0.6 and π₁ ≥ 0.6.
+
+    The linear model does not see these when there are three or more actions: it knows that
+    probabilities add up to 1, not that they are positive.
+    """
+    groups: dict[bytes, list[int]] = {}
+    for i in np.flatnonzero(rows.is_about_one_state()):
+        groups.setdefault(rows.first_states[i].tobytes(), []).append(int(i))
+    for group in groups.values():
+        if len(group) > 1 and not exist_together(group, rows):
+            smallest = list(group)
+            for row in group:
+                rest = [i for i in smallest if i != row]
+                if rest and not exist_together(rest, rows):
+                    smallest = rest
+            return describe(np.array(smallest), rows, at_one_state=True)
+    return None
+
+
+def exist_together(group: list[int], rows: Rows) -> bool:
+    """Whether some outputs would satisfy all these rows if their states were the same."""
+    weights = np.concatenate([rows.weights[rows.samples[i]] for i in group])
+    lower, upper = rows.lower[group], rows.upper[group]
+    from_below, from_above = np.isfinite(lower), np.isfinite(upper)
+    n_actions = weights.shape[1]
+    simplex = {"A_eq": np.ones((1, n_actions)), "b_eq": [1.0], "bounds": (0.0, 1.0)}
+    result = linprog(
+        np.zeros(n_actions),
+        A_ub=np.concatenate([-weights[from_below], weights[from_above]]),
+        b_ub=np.concatenate([-lower[from_below], upper[from_above]]),
+        **(simplex if rows.quantity is Quantity.PROBABILITY else {"bounds": (None, None)}),
+    )
+    return bool(result.status == 0)
+
+
+def _conflicting_pair(matrix: Array, lower: Array, upper: Array) -> Indices | None:
+    """The pair of rows that needs the longest answer, if that is absurdly long.
+
+    For unit rows â and bounds b̂ both held, ‖x‖² = (b̂ᵢ² + b̂ⱼ² - 2c b̂ᵢb̂ⱼ)/(1 - c²), c = âᵢ·âⱼ. With a
+    sign per row every bound reads âx ≥ b̂, and 1 + c is taken as ½‖âᵢ + âⱼ‖² so that nearly opposite
+    rows keep their digits.
+    """
+    rows = scale_rows(matrix, lower, upper)
+    from_below, from_above = np.isfinite(rows.lower), np.isfinite(rows.upper)
+    units = np.concatenate([rows.matrix[from_below], -rows.matrix[from_above]])
+    bounds = np.concatenate([rows.lower[from_below], -rows.upper[from_above]])
+    owners = np.concatenate([np.flatnonzero(from_below), np.flatnonzero(from_above)])
+    worst, pair = CONFLICT_RATIO**2, None
+    for i in range(len(bounds)):
+        one_plus_c = 0.5 * ((units[i] + units) ** 2).sum(axis=1)
+        cosine = one_plus_c - 1.0
+        # The other row conflicts only if the answer to one alone breaks the other.
+        broken = (bounds > cosine * bounds[i]) & (bounds[i] > cosine * bounds)
+        broken &= owners != owners[i]
+        numerator = (bounds[i] + bounds) ** 2 - 2.0 * one_plus_c * bounds[i] * bounds
+        length = np.where(broken, numerator / np.maximum(one_plus_c * (1.0 - cosine), 1e-300), 0.0)
+        j = int(np.argmax(length))
+        if length[j] > worst:
+            worst, pair = float(length[j]), np.array(sorted((owners[i], owners[j])))
+    return pair
+
+
+def _smallest_set(matrix: Array, lower: Array, upper: Array) -> Indices:
+    """Deletion filter: leave out every row without which the program is still infeasible."""
+
+    def contradictory(rows: Indices) -> bool:
+        return solve_minimum_norm(matrix[rows], lower[rows], upper[rows]).contradictory
+
+    kept = np.arange(len(lower))
+    # Large pieces first: most rows have nothing to do with the conflict.
+    piece = len(kept) // 2
+    while piece:
+        start = 0
+        while start < len(kept):
+            rest = np.delete(kept, slice(start, start + piece))
+            if len(rest) and contradictory(rest):
+                kept = rest
+            else:
+                start += piece
+        piece //= 2
+    return kept
+
+
+# Of each region, to look for states that other regions contain, too.
+_STATES = 256
+
+
+def impossible_overlap(expansion: Expansion) -> tuple[Conflict, Array] | None:
+    """A conflict where regions overlap, and a state (n_coordinates,) at which it is one."""
+    states = [one.region.cover(_STATES) for one in expansion.regional]
+    if expansion.fixed is not None:
+        points = expansion.fixed.first_states
+        states.append(points.reshape(len(points), -1))
+    together = np.concatenate(states)
+    inside = np.stack([one.region.contains(together) for one in expansion.regional], axis=1)
+    if expansion.fixed is not None:
+        at_point = np.zeros((len(together), 1), dtype=bool)
+        at_point[-len(expansion.fixed) :] = True
+        inside = np.concatenate([inside, at_point], axis=1)
+    # One state of every combination of regions that occurs, and every point.
+    _, first = np.unique(inside, axis=0, return_index=True)
+    chosen = {int(index) for index in first}
+    if expansion.fixed is not None:
+        chosen |= set(range(len(together) - len(expansion.fixed), len(together)))
+    for index in sorted(chosen):
+        if inside[index].sum() > 1:
+            conflict = impossible_at_one_state(_rows_at(expansion, together[index]))
+            if conflict is not None:
+                return conflict, together[index]
+    return None
+
+
+def _rows_at(expansion: Expansion, state: Array) -> Rows:
+    """Everything that is asked at one state (n_coordinates,)."""
+    blocks = [
+        one.rows_at(state[None])
+        for one in expansion.regional
+        if one.region.contains(state[None])[0]
+    ]
+    fixed = expansion.fixed
+    if fixed is not None:
+        points = fixed.first_states.reshape(len(fixed), -1)
+        here = np.flatnonzero((points == state).all(axis=1))
+        if len(here):
+            blocks.append(fixed.take(here))
+    return concatenate(blocks)

@@ -1,0 +1,198 @@
+"""What a set of constraints asks of a policy, before anything is changed.
+
+The same analysis that a failing program would report, without raising: conflicts, rows that say
+nothing new, states that nearly coincide, the condition of the kernel, and which rows are the hard
+ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from handrail._programs import MinimumNorm, solve_minimum_norm
+from handrail._types import Array, Indices
+from handrail.constraints import Constraint, Rows, expand
+from handrail.enforcement.conflict import (
+    Conflict,
+    describe,
+    exist_together,
+    find_conflict,
+    impossible_at_one_state,
+)
+from handrail.enforcement.linearisation import Linearisation
+from handrail.enforcement.program import LeastChange, solve_program
+from handrail.enforcement.targets import Targets
+from handrail.policies import Policy
+
+# States closer than this, relative to the largest coordinate of any, nearly coincide.
+_NEARLY_COINCIDE = 1e-3
+
+
+_MOST_CONFLICTS = 10
+
+
+_Neighbours = tuple[int, int, float]  # two rows, and the distance of their states
+
+
+@final
+@dataclass(frozen=True)
+class Diagnosis:
+    """What stands in the way of a set of constraints, and what does not.
+
+    Attributes:
+        conflicts: disjoint sets of rows that contradict each other, the clearest first.
+        redundant: rows that are violated now but hold by themselves once the others do.
+        dominated: (weaker, stronger) rows at the same state: the weaker says nothing new.
+        nearly_coinciding: (row, row, distance) of different states that are almost the same.
+        kernel_condition: of the tangent kernel, rows scaled to unit length.
+        multipliers: {row: multiplier} of the rows that hold the solution, hardest first; the price
+            of the row's last bit, in ‖Δθ‖² per unit of its bound.
+        n_rows: how many rows there are.
+    """
+
+    conflicts: tuple[Conflict, ...]
+    redundant: tuple[str, ...]
+    dominated: tuple[tuple[str, str], ...]
+    nearly_coinciding: tuple[tuple[str, str, float], ...]
+    kernel_condition: float
+    multipliers: dict[str, float]
+    n_rows: int
+
+    @property
+    def feasible(self) -> bool:
+        """Whether no conflict was found."""
+        return not self.conflicts
+
+    def __str__(self) -> str:
+        lines = [f"{self.n_rows} rows, kernel condition {self.kernel_condition:.1e}"]
+        lines += [f"conflict: {conflict}" for conflict in self.conflicts]
+        lines += [f"{weak!r} says less than {strong!r}" for weak, strong in self.dominated]
+        lines += [f"{a!r} and {b!r} are {d:.2g} apart" for a, b, d in self.nearly_coinciding]
+        if self.redundant:
+            lines.append(f"{len(self.redundant)} violated rows hold once the others do")
+        if self.multipliers:
+            hardest = ", ".join(f"{name!r}" for name in list(self.multipliers)[:5])
+            lines.append(f"{len(self.multipliers)} rows do the work; hardest: {hardest}")
+        return "\n".join(lines)
+
+
+def diagnose(policy: Policy, constraints: Sequence[Constraint]) -> Diagnosis:
+    """Analyse constraints at the policy's present weights, which are not changed."""
+    expansion = expand(constraints, policy)
+    rows = expansion.rows()
+    n_points = 0 if expansion.fixed is None else len(expansion.fixed)
+    outputs = policy.outputs(rows.states)
+    model = Linearisation(policy, rows, outputs)
+    neighbours = _nearly_coinciding(rows, n_points)
+    conflicts = _conflicts(model, rows, _asked(rows, outputs), neighbours)
+    multipliers, change = np.zeros(len(rows)), np.zeros(len(rows))
+    if not conflicts:
+        lower, upper = _asked(rows, outputs)
+        solution = solve_program(model, LeastChange(model), lower, upper, _hard)
+        multipliers, change = solution.multipliers, solution.change
+    violated = rows.violations(model.values) > 0.0
+    redundant = np.flatnonzero(violated & (multipliers == 0.0) & (change != 0.0))
+    hardest = sorted(np.flatnonzero(multipliers), key=lambda i: -abs(multipliers[i]))
+    return Diagnosis(
+        conflicts=tuple(conflicts),
+        redundant=tuple(rows.labels[i] for i in redundant),
+        dominated=tuple(_dominated(rows)),
+        nearly_coinciding=tuple((rows.labels[i], rows.labels[j], d) for i, j, d in neighbours),
+        kernel_condition=_condition(model),
+        multipliers={rows.labels[i]: float(multipliers[i]) for i in hardest},
+        n_rows=len(rows),
+    )
+
+
+def _hard(matrix: Array, lower: Array, upper: Array, indices: Indices) -> MinimumNorm:
+    del indices  # names are not needed: conflicts were looked for before
+    return solve_minimum_norm(matrix, lower, upper)
+
+
+def _asked(rows: Rows, outputs: Array) -> tuple[Array, Array]:
+    """The change that each row needs, to first order."""
+    targets = Targets(rows, tolerance=1e-6)
+    return targets.change_in_probability(rows.values(outputs), trust=np.inf)
+
+
+def _conflicts(
+    model: Linearisation,
+    rows: Rows,
+    asked: tuple[Array, Array],
+    neighbours: list[_Neighbours],
+) -> list[Conflict]:
+    """Conflicts one after the other, each without the rows of those before."""
+    impossible = impossible_at_one_state(rows)
+    found = [impossible] if impossible is not None else []
+    # The linear model knows that probabilities add up to 1, not that they are positive: it sees
+    # no contradiction in two actions of three that are both wanted, a hair's breadth apart.
+    simple = rows.is_about_one_state()
+    for i, j, _ in neighbours:
+        known = {row for conflict in found for row in conflict.rows}
+        if simple[i] and simple[j] and not {i, j} & known and not exist_together([i, j], rows):
+            found.append(describe(np.array([i, j]), rows))
+    lower, upper = asked
+    known_rows = np.array([i for c in found for i in c.rows], dtype=np.intp)
+    left = np.setdiff1d(np.arange(len(rows)), known_rows)
+    while len(left) and len(found) < _MOST_CONFLICTS:
+        chosen = left
+        if len(left) > LeastChange.all_at_once:
+            # Conflicts live among rows that are violated or nearly so.
+            need = np.maximum(lower, -upper)[left]
+            chosen = left[np.argsort(-need, kind="stable")[: LeastChange.all_at_once]]
+        matrix = LeastChange(model).matrix(chosen)
+        if not solve_minimum_norm(matrix, lower[chosen], upper[chosen]).contradictory:
+            break
+        found.append(find_conflict(matrix, lower[chosen], upper[chosen], chosen, rows))
+        left = np.setdiff1d(left, found[-1].rows)
+    return found
+
+
+def _dominated(rows: Rows) -> list[tuple[str, str]]:
+    """Rows of the same functional whose interval contains another row's."""
+    groups: dict[bytes, list[int]] = {}
+    for i, samples in enumerate(rows.samples):
+        key = rows.states[samples].tobytes() + rows.weights[samples].tobytes()
+        groups.setdefault(key, []).append(i)
+    return [
+        (rows.labels[weak], rows.labels[strong])
+        for group in groups.values()
+        for weak in group
+        for strong in group
+        if weak != strong
+        and rows.lower[weak] <= rows.lower[strong]
+        and rows.upper[weak] >= rows.upper[strong]
+    ]
+
+
+def _nearly_coinciding(rows: Rows, n_points: int) -> list[_Neighbours]:
+    """Pairs of different states that a smooth network can hardly tell apart.
+
+    Not those that stand for regions (after the points) and ask for the same: these are meant to.
+    """
+    states = rows.first_states.reshape(len(rows), -1)
+    radius = _NEARLY_COINCIDE * float(np.abs(states).max())
+    pairs = KDTree(states).query_pairs(radius, output_type="ndarray")
+    distances = np.linalg.norm(states[pairs[:, 0]] - states[pairs[:, 1]], axis=1)
+    bounds = np.stack([rows.lower, rows.upper], axis=1)
+    same = (bounds[pairs[:, 0]] == bounds[pairs[:, 1]]).all(axis=1)
+    meant = same & (pairs >= n_points).all(axis=1) & (distances > 0.0)
+    told = (distances > 0.0) & ~meant
+    return [
+        (i, j, float(d)) for (i, j), d in zip(pairs[told].tolist(), distances[told], strict=True)
+    ]
+
+
+def _condition(model: Linearisation) -> float:
+    """Condition of the kernel on at most a working set of rows, scaled to a unit diagonal."""
+    step = -(-len(model) // LeastChange.all_at_once)
+    kernel = model.kernel(np.arange(0, len(model), step))
+    lengths = np.sqrt(np.diag(kernel))
+    if not lengths.all():
+        return float("inf")
+    return float(np.linalg.cond(kernel / np.outer(lengths, lengths)))

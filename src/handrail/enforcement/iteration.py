@@ -1,0 +1,220 @@
+"""Make the real network obey, exactly: linearise, solve, step, measure; repeat (design.md level 2).
+
+Each iteration asks for the smallest change of the network that the first-order model says is enough
+(objective "parameters"), takes it, and measures what it did. A probability is asked to move in its
+log-odds: they are unbounded and nearly linear in the weights, so the model holds for far larger
+steps than that of the probability itself, and a saturated action can be moved at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from torch import Tensor
+
+from handrail._types import Array
+from handrail.constraints import Rows
+from handrail.enforcement.conflict import Contradiction, impossible_at_one_state
+from handrail.enforcement.linearisation import Linearisation
+from handrail.enforcement.program import LeastChange, ProgramSolution, hard_solver, solve_program
+from handrail.enforcement.targets import Position, Targets
+from handrail.errors import UnsatisfiedConstraints
+from handrail.policies import Policy
+from handrail.proof import Certificate
+from handrail.tangent import Gradient, restore, snapshot, take_step
+
+MAX_ITERATIONS = 50
+
+
+_HALVINGS = 12
+
+
+# A violation of so many tolerances is a matter of rounding; beyond, no tolerance is meant.
+_NEARLY = 100.0
+
+
+_RESCALE = "rescale the observations so that they vary alike"
+
+
+REMEDY = (
+    "Relax one of them, move their states apart, or rescale the observations so that such states "
+    "differ more."
+)
+
+
+@final
+@dataclass(frozen=True)
+class Iteration:
+    """What one linearisation promised and what the network did."""
+
+    predicted_violation: float
+    measured_violation: float
+    step: float  # the fraction of the solved step that was taken
+    active: int  # rows that held the step
+
+
+@final
+@dataclass(frozen=True)
+class Enforcement:
+    """How a policy was made to obey.
+
+    Attributes:
+        satisfied: whether every row is within the tolerance. If not, the policy is as it was.
+        worst_violation: of the policy that came out; positive means broken.
+        history: one entry per iteration.
+        parameter_change: ‖Δθ‖.
+        policy_change: the largest change of any output on the reference states, if given.
+        reason: why it failed; empty if it did not.
+        rounds: in which states of regions were added.
+        certificates: of the constraints on regions, where these were proven.
+    """
+
+    satisfied: bool
+    worst_violation: float
+    history: tuple[Iteration, ...]
+    parameter_change: float
+    policy_change: float | None
+    reason: str
+    rounds: int = 0
+    certificates: tuple[Certificate, ...] = ()
+
+    @property
+    def iterations(self) -> int:
+        """Linearisations that were needed."""
+        return len(self.history)
+
+    def raise_if_unsatisfied(self) -> Enforcement:
+        """Itself, or `UnsatisfiedConstraints` with the reason."""
+        if not self.satisfied:
+            raise UnsatisfiedConstraints(self.reason)
+        return self
+
+
+def enforce_rows(
+    policy: Policy,
+    rows: Rows,
+    tolerance: float,
+) -> Enforcement:
+    """Change the policy's weights, as little as possible, until every row holds.
+
+    Args:
+        policy: changed in place; left exactly as it was on failure.
+        rows: all of them must hold.
+        tolerance: the largest violation allowed.
+    """
+    original = snapshot(policy)
+    history: list[Iteration] = []
+    try:
+        reason = _relinearise(policy, rows, tolerance, history)
+    except BaseException:
+        restore(policy, original)
+        raise
+    if reason:
+        restore(policy, original)
+    return Enforcement(
+        satisfied=not reason,
+        worst_violation=_worst(rows, policy.outputs(rows.states)),
+        history=tuple(history),
+        parameter_change=distance(policy, original),
+        policy_change=None,
+        reason=reason,
+    )
+
+
+def _relinearise(policy: Policy, rows: Rows, tolerance: float, history: list[Iteration]) -> str:
+    """Step until satisfied; the reason why not, or nothing."""
+    outputs = policy.outputs(rows.states)
+    if _worst(rows, outputs) <= tolerance:
+        return ""
+    impossible = impossible_at_one_state(rows)
+    if impossible is not None:
+        return f"{impossible}. Relax one of them."
+    targets = Targets(rows, tolerance)
+    trust = 1.0
+    for _ in range(MAX_ITERATIONS):
+        model = Linearisation(policy, rows, outputs)
+        position = targets.position(outputs)
+        try:
+            solution = _smallest_change(model, targets, position, trust)
+        except Contradiction as contradiction:
+            return (
+                f"No step satisfies all {len(rows)} constraint rows. "
+                f"{contradiction.conflict(rows)}. {REMEDY}"
+            )
+        direction = model.direction(solution.coefficients)
+        step, outputs = _line_search(policy, rows, targets, direction, outputs)
+        predicted = rows.violations(targets.predicted_values(position, step * solution.change))
+        measured = _worst(rows, outputs)
+        active = int(np.count_nonzero(solution.multipliers))
+        history.append(Iteration(float(predicted.max()), measured, step, active))
+        # Within the tolerance, one more iteration brings inequalities to the right side of it.
+        polished = len(history) > 1 and history[-2].measured_violation <= tolerance
+        if measured <= tolerance and (polished or _all_inside(rows, outputs)):
+            return ""
+        if step == 0.0:
+            break
+        trust *= 2.0 if step == 1.0 else step
+    if _worst(rows, outputs) <= tolerance:
+        return ""
+    violations = rows.violations(rows.values(outputs))
+    return (
+        f"After {len(history)} linearisations the worst violation is {violations.max():.2g}, of "
+        f"{rows.labels[int(violations.argmax())]!r}, above the tolerance of {tolerance:g}, and no "
+        "further step improves it. Use a wider network, relax the constraints, or "
+        f"{'raise the tolerance' if violations.max() < _NEARLY * tolerance else _RESCALE}."
+    )
+
+
+def _smallest_change(
+    model: Linearisation, targets: Targets, position: Position, trust: float
+) -> ProgramSolution:
+    """Ask for log-odds; where these contradict each other to first order, for outputs."""
+    geometry, solver = LeastChange(model), hard_solver(model)
+    try:
+        asked = targets.change_in_log_odds(position, trust)
+        return solve_program(model, geometry, *asked, solver)
+    except Contradiction:
+        asked = targets.change_in_probability(model.values, trust)
+        return solve_program(model, geometry, *asked, solver)
+
+
+def _line_search(
+    policy: Policy,
+    rows: Rows,
+    targets: Targets,
+    direction: Gradient,
+    outputs: Array,
+) -> tuple[float, Array]:
+    """Take the largest halved step that brings the worst row nearer to its target.
+
+    Returns its length (0 if there is none), and the outputs at the rows' states after it.
+    """
+    before = targets.shortfall(targets.position(outputs))
+    start = snapshot(policy)
+    step = 1.0
+    for _ in range(_HALVINGS):
+        take_step(policy, direction, step)
+        moved = policy.outputs(rows.states)
+        if targets.shortfall(targets.position(moved)) < before:
+            return step, moved
+        restore(policy, start)
+        step /= 2.0
+    return 0.0, outputs
+
+
+def _worst(rows: Rows, outputs: Array) -> float:
+    return float(rows.violations(rows.values(outputs)).max())
+
+
+def _all_inside(rows: Rows, outputs: Array) -> bool:
+    """Whether no inequality is violated at all."""
+    violations = rows.violations(rows.values(outputs))
+    return bool((violations[~rows.is_equality()] <= 0.0).all())
+
+
+def distance(policy: Policy, saved: list[Tensor]) -> float:
+    """‖Δθ‖ since a snapshot."""
+    parts = [(p.detach() - s) for p, s in zip(policy.parameters, saved, strict=True)]
+    return Gradient(tuple(parts)).norm()

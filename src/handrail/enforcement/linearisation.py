@@ -1,0 +1,99 @@
+"""Constraint rows at the present weights, to first order: c(θ + Δθ) ≈ c(θ) + J Δθ (H3).
+
+J is never formed. What is needed of it are three products, each of one or two passes: J times a
+direction, Jᵀ times a vector, and rows of the tangent kernel K = J Jᵀ.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+import torch
+
+from handrail._types import Array, Indices
+from handrail.constraints import Rows
+from handrail.policies import Policy, Quantity
+from handrail.tangent import Functionals, Gradient, gram, gram_diagonal, pull_back, push_forward
+
+
+@final
+class Linearisation:
+    """The first-order model of constraint rows around the policy's present weights.
+
+    Args:
+        policy: at its present weights.
+        rows: the constraint rows.
+        outputs: (n_samples, n_actions) of the policy at the rows' states.
+    """
+
+    def __init__(self, policy: Policy, rows: Rows, outputs: Array) -> None:
+        # Rows that depend on each other must do so to the last digit, or the solver sees a
+        # contradiction in the noise: float32 networks are linearised in float64.
+        self._policy = policy.in_float64(rows.states)
+        self._rows = rows
+        self.values = rows.values(outputs)  # c (n_rows,)
+        self._raw_weights = policy.through_head(outputs, rows.weights)
+        # (H2): for a row of one state and one action this is π, so that ∇c / scale is ∇log π; of a
+        # mean action it is σ, so that it is ∇log π one standard deviation away.
+        scale = rows.sum_samples((np.abs(rows.weights) * policy.scale(outputs)).sum(axis=1))
+        self.scale = np.maximum(scale, np.finfo(np.float64).tiny)
+        # Relative rounding error of a product with J.
+        self.rounding = 16.0 * torch.finfo(self._policy.dtype).eps
+
+    @property
+    def log_likelihood(self) -> Array:
+        """What has the gradient ∇c / scale (n_rows,): log c of one action; else c in its scale."""
+        if self._rows.quantity is Quantity.PROBABILITY:
+            return np.log(self.scale)
+        return self.values / self.scale
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def effect(self, direction: Gradient) -> Array:
+        """J · direction: the change of every row (n_rows,), by one forward-mode pass."""
+        raw_changes = push_forward(self._policy, self._rows.states, direction)
+        return self._rows.sum_samples((self._raw_weights * raw_changes).sum(axis=1))
+
+    def direction(self, coefficients: Array) -> Gradient:
+        """Jᵀ · coefficients = Σ_i coefficient_i ∇c_i, by one backward pass."""
+        per_sample = coefficients[self._rows.row_of_sample]
+        used = np.flatnonzero(per_sample)
+        used = used if len(used) else np.array([0])
+        weights = per_sample[used, None] * self._raw_weights[used]
+        return pull_back(self._policy, self._rows.states[used], lambda _, chunk: weights[chunk])
+
+    def kernel(self, rows: Indices, columns: Indices | None = None) -> Array:
+        """K[rows, columns] = ∇c_i · ∇c_j; symmetric when `columns` is left out."""
+        left, row_of_left = self._functionals(rows)
+        if columns is None:
+            right, row_of_right = left, row_of_left
+        else:
+            right, row_of_right = self._functionals(columns)
+        samples = gram(left, right)[:, 0, :, 0]
+        return _sum_groups(_sum_groups(samples, row_of_left).T, row_of_right).T
+
+    def kernel_diagonal(self) -> Array:
+        """K[i, i] = |∇c_i|² of every row (n_rows,), in one pass over all rows."""
+        everything = np.arange(len(self))
+        if not self._rows.is_about_one_state().all():
+            return np.diag(self.kernel(everything))
+        return gram_diagonal(self._functionals(everything)[0])[:, 0]
+
+    def _functionals(self, indices: Indices) -> tuple[Functionals, Indices]:
+        by_row = self._rows.samples
+        slices = [by_row[i] for i in indices]
+        chosen = np.concatenate([np.arange(s.start, s.stop) for s in slices])
+        groups = np.repeat(np.arange(len(slices)), [s.stop - s.start for s in slices])
+        weights = self._raw_weights[chosen, None, :]
+        return Functionals(self._policy, self._rows.states[chosen], weights), groups
+
+
+def _sum_groups(matrix: Array, group_of_row: Indices) -> Array:
+    """Add up rows of the same group (groups are consecutive)."""
+    n_groups = int(group_of_row[-1]) + 1
+    if n_groups == len(matrix):
+        return matrix
+    starts = np.searchsorted(group_of_row, np.arange(n_groups))
+    return np.add.reduceat(matrix, starts, axis=0)

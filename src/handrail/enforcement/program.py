@@ -1,0 +1,225 @@
+"""From a first-order model to the smallest change that satisfies the constraints (H3).
+
+Two objectives, two geometries. `LeastReturns` (the paper): min Σ G², unknown G, matrix α K D.
+`LeastChange`: min ‖Δθ‖², where Δθ = Σ λ_i ∇c_i and K = F Fᵀ gives the matrix F; the multipliers of
+that program *are* the λ_i, so nothing ill-conditioned is ever inverted.
+
+Of many rows only a working set enters the solver: the most violated rows are added until none is
+left. The effect on all rows costs one backward and one forward-mode pass, so the full kernel is
+never formed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+
+from handrail._programs import MinimumNorm, solve_minimum_norm
+from handrail._types import Array, Indices
+from handrail.enforcement.conflict import Contradiction
+from handrail.enforcement.linearisation import Linearisation
+from handrail.errors import SolverFailure
+
+# (matrix, lower, upper, rows) -> answer; `rows` are the program's rows, for names and priorities.
+Solver = Callable[[Array, Array, Array, Indices], MinimumNorm]
+
+
+_ADDED_PER_ROUND = 32
+
+
+# Rows outside the working set may miss their bound by this much, and by rounding.
+_OUTSIDE = 1e-9
+
+
+class Geometry(ABC):
+    """What "smallest" means, and how multipliers turn into returns.
+
+    Attributes:
+        all_at_once: up to so many rows the whole kernel is cheaper than rounds with a working set.
+    """
+
+    all_at_once: ClassVar[int]
+
+    @abstractmethod
+    def matrix(self, working: Indices) -> Array:
+        """Rows of the minimum-norm program (n_working, n_unknowns)."""
+
+    @abstractmethod
+    def coefficients(self, working: Indices, answer: MinimumNorm) -> Array:
+        """Δθ = Σ_i coefficient_i ∇c_i (n_rows,)."""
+
+
+@final
+class LeastReturns(Geometry):
+    """min Σ G² (the paper): Δθ = α Σ G_i ∇c_i / scale_i."""
+
+    all_at_once: ClassVar[int] = 2000
+
+    def __init__(self, model: Linearisation, step_size: float) -> None:
+        self._model = model
+        self._per_return = step_size / model.scale
+        self._kernel_rows: dict[int, Array] = {}
+
+    def matrix(self, working: Indices) -> Array:
+        """α K D restricted to the working rows (n_working, n_rows)."""
+        n = len(self._model)
+        if len(working) == n:
+            return self._model.kernel(working) * self._per_return
+        new = np.array([i for i in working if i not in self._kernel_rows], dtype=np.intp)
+        if len(new):
+            kernel = self._model.kernel(new, np.arange(n))
+            self._kernel_rows.update(zip(new.tolist(), kernel, strict=True))
+        return np.stack([self._kernel_rows[i] for i in working]) * self._per_return
+
+    def coefficients(self, working: Indices, answer: MinimumNorm) -> Array:  # noqa: ARG002
+        """α D G."""
+        return answer.x * self._per_return
+
+
+@final
+class LeastChange(Geometry):
+    """min ‖Δθ‖², the least change of the network."""
+
+    all_at_once: ClassVar[int] = 400
+
+    def __init__(self, model: Linearisation) -> None:
+        self._model = model
+        self._known = np.empty(0, dtype=np.intp)
+        self._kernel = np.empty((0, 0))
+
+    def matrix(self, working: Indices) -> Array:
+        """F with F Fᵀ = K on the working rows (n_working, n_working)."""
+        self._extend(np.setdiff1d(working, self._known))
+        order = np.argsort(self._known)
+        chosen = order[np.searchsorted(self._known, working, sorter=order)]
+        return factor_of(self._kernel[np.ix_(chosen, chosen)])
+
+    def _extend(self, new: Indices) -> None:
+        """Add rows to the part of the kernel that is known."""
+        if not len(new):
+            return
+        square = self._model.kernel(new)
+        if len(self._known):
+            cross = self._model.kernel(new, self._known)
+            square = np.block([[self._kernel, cross.T], [cross, square]])
+        self._kernel, self._known = square, np.concatenate([self._known, new])
+
+    def coefficients(self, working: Indices, answer: MinimumNorm) -> Array:
+        """The multipliers: most rows need nothing."""
+        coefficients = np.zeros(len(self._model))
+        coefficients[working] = answer.multipliers
+        return coefficients
+
+
+@final
+@dataclass(frozen=True)
+class ProgramSolution:
+    """Coefficients that change every row by an amount within [lower, upper].
+
+    Attributes:
+        coefficients: (n_rows,), Δθ = Σ_i coefficient_i ∇c_i.
+        multipliers: (n_rows,), zero for inactive rows.
+        change: (n_rows,), the predicted change of each row.
+        method: whose answer it is.
+    """
+
+    coefficients: Array
+    multipliers: Array
+    change: Array
+    method: str
+
+
+def solve_program(
+    model: Linearisation, geometry: Geometry, lower: Array, upper: Array, solver: Solver
+) -> ProgramSolution:
+    """Find the smallest change whose effect on every row lies within [lower, upper]."""
+    n = len(model)
+    if (lower <= 0.0).all() and (upper >= 0.0).all():  # nothing is smaller than no change
+        return ProgramSolution(np.zeros(n), np.zeros(n), np.zeros(n), "nothing to do")
+    if n <= geometry.all_at_once:
+        return _solve_on(np.arange(n), model, geometry, lower, upper, solver)
+    working = np.empty(0, dtype=np.intp)
+    solution = ProgramSolution(np.zeros(n), np.zeros(n), np.zeros(n), "nothing to do")
+    while True:
+        violations = np.maximum(lower - solution.change, solution.change - upper)
+        violations[working] = -np.inf
+        rounding = model.rounding * np.abs(solution.change).max()
+        worst = np.argsort(-violations, kind="stable")[:_ADDED_PER_ROUND]
+        new = worst[violations[worst] > (_OUTSIDE + rounding if len(working) else 0.0)]
+        if not len(new):
+            return solution
+        # Rows are never dropped again, so this ends: inactive ones cost the solver next to nothing.
+        working = np.union1d(working, new)
+        solution = _solve_on(working, model, geometry, lower, upper, solver)
+
+
+def hard_solver(model: Linearisation, *opinions: Callable[[], tuple[Array, Array]]) -> Solver:
+    """A solver that meets every row, or raises `Contradiction`.
+
+    Whether rows contradict each other is judged by the change of the network they need: the returns
+    of nearly impossible actions are large without any contradiction. Further `opinions` give bounds
+    (lower, upper) of all rows by which the contradiction must show as well: at saturated states,
+    the first order of probabilities alone sees contradictions where there are none.
+    """
+
+    def solve(matrix: Array, lower: Array, upper: Array, indices: Indices) -> MinimumNorm:
+        answer = solve_minimum_norm(matrix, lower, upper)
+        if not answer.contradictory:
+            return answer
+        factor = LeastChange(model).matrix(indices)
+        others = [opinion() for opinion in opinions]
+        asked = [(lower, upper), *((low[indices], high[indices]) for low, high in others)]
+        if all(solve_minimum_norm(factor, *bounds).contradictory for bounds in asked):
+            raise Contradiction(factor, lower, upper, indices)
+        if not answer.solved:
+            raise SolverFailure(
+                f"No solver found the smallest returns of {len(lower)} rows that do not contradict "
+                "each other: some actions are too close to probability 0. Use "
+                "objective='parameters'."
+            )
+        return answer
+
+    return solve
+
+
+def _solve_on(
+    working: Indices,
+    model: Linearisation,
+    geometry: Geometry,
+    lower: Array,
+    upper: Array,
+    solver: Solver,
+) -> ProgramSolution:
+    """Solve for the working rows, and predict the change of all rows."""
+    matrix = geometry.matrix(working)
+    answer = solver(matrix, lower[working], upper[working], working)
+    coefficients = geometry.coefficients(working, answer)
+    multipliers = np.zeros(len(model))
+    multipliers[working] = answer.multipliers
+    if len(working) == len(model):
+        change = matrix @ answer.x
+    else:
+        change = model.effect(model.direction(coefficients))
+    return ProgramSolution(coefficients, multipliers, change, answer.method)
+
+
+def factor_of(kernel: Array) -> Array:
+    """F with F Fᵀ = kernel, also where rounding has made the kernel singular."""
+    lengths = np.sqrt(np.maximum(np.diag(kernel), 0.0))
+    if not lengths.all():
+        lengths = np.where(lengths > 0.0, lengths, 1.0)
+    # Unit diagonal first: rows of very different size would drown each other.
+    return _factor(kernel / np.outer(lengths, lengths)) * lengths[:, None]
+
+
+def _factor(kernel: Array) -> Array:
+    try:
+        factor = np.asarray(np.linalg.cholesky(kernel), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(kernel)
+        factor = vectors * np.sqrt(np.maximum(values, 0.0))
+    return factor

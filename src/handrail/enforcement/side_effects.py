@@ -1,0 +1,81 @@
+"""What an edit did to a policy where no constraint speaks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from handrail._types import Array
+from handrail.constraints import state_in_words
+from handrail.enforcement.references import References
+from handrail.policies import Quantity
+
+
+@final
+@dataclass(frozen=True)
+class SideEffects:
+    """A policy before and after, on reference states.
+
+    Attributes:
+        states: how many reference states there were.
+        origin: where they came from, in words.
+        quantity: what the policy decides: probabilities, or mean actions.
+        largest_change: of any output, at any of them.
+        at: (*observation_shape), the state where it is.
+        action: whose output changed most there.
+        mean_change: the largest change of an output at a state, averaged over states.
+        changed_choices: at how many of them another action is the most probable one; None where
+            actions are continuous.
+    """
+
+    states: int
+    origin: str
+    quantity: Quantity
+    largest_change: float
+    at: Array
+    action: int
+    mean_change: float
+    changed_choices: int | None
+
+    @property
+    def share_of_changed_choices(self) -> float | None:
+        """Of the reference states, those at which another action is the most probable one."""
+        return None if self.changed_choices is None else self.changed_choices / self.states
+
+    @property
+    def output_in_words(self) -> str:
+        """Of which the largest change is: "the probability of action 0", "mean action 0"."""
+        if self.quantity is Quantity.PROBABILITY:
+            return f"the probability of action {self.action}"
+        return f"mean action {self.action}"
+
+    def __str__(self) -> str:
+        what = "probability" if self.quantity is Quantity.PROBABILITY else "mean action"
+        text = (
+            f"On {self.states:,} reference states ({self.origin}): the largest change of a "
+            f"{what} is {self.largest_change:.2g}, of action {self.action} at "
+            f"{state_in_words(self.at)}; on average {self.mean_change:.2g}"
+        )
+        share = self.share_of_changed_choices
+        if share is None:
+            return f"{text}."
+        return f"{text}; another action is the most probable one at {share:.2%} of them."
+
+
+def compare(references: References, before: Array, after: Array, quantity: Quantity) -> SideEffects:
+    """From the policy's outputs (n, n_actions) at the reference states, before and after."""
+    change = np.abs(after - before)
+    state, action = np.unravel_index(int(change.argmax()), change.shape)
+    others = int((before.argmax(axis=1) != after.argmax(axis=1)).sum())
+    return SideEffects(
+        states=len(references),
+        origin=references.origin,
+        quantity=quantity,
+        largest_change=float(change[state, action]),
+        at=references.states[state],
+        action=int(action),
+        mean_change=float(change.max(axis=1).mean()),
+        changed_choices=others if quantity is Quantity.PROBABILITY else None,
+    )

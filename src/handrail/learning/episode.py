@@ -1,0 +1,240 @@
+"""Playing: an environment and a policy become episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+
+from handrail._types import Array
+from handrail.errors import EnvironmentFailure, InvalidPolicy
+from handrail.policies import Actions, Policy
+
+
+@final
+@dataclass(frozen=True)
+class Episode:
+    """One trajectory.
+
+    Attributes:
+        states: (n, *observation_shape), in which the actions were taken.
+        actions: (n,) indices, or (n, n_actions) as they were drawn, before the environment clips.
+        rewards: (n,).
+        final_state: (*observation_shape), after the last action.
+        terminated: whether the environment ended it. If not, a time limit cut it short, and its
+            final state still has a value.
+    """
+
+    states: Array
+    actions: Actions
+    rewards: Array
+    final_state: Array
+    terminated: bool
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    @property
+    def score(self) -> float:
+        """The undiscounted sum of rewards."""
+        return float(self.rewards.sum())
+
+
+@final
+@dataclass(frozen=True)
+class Start:
+    """What decides an episode besides the policy: two streams of chance.
+
+    Both come from the run's seed and the episode's number alone, so any episode can be played
+    again without the ones before it. That is what makes a resumed run continue bit for bit.
+    """
+
+    environment: int
+    rng: np.random.Generator
+
+    @classmethod
+    def of(cls, seed: int, number: int, stream: int = 0) -> Start:
+        """The start of episode `number`; streams 0, 1, … (learning, evaluation) never meet."""
+        environment, draws = np.random.SeedSequence([seed, stream, number]).spawn(2)
+        return cls(int(environment.generate_state(1)[0]), np.random.default_rng(draws))
+
+
+# One observation -> an action; or observations (n, *observation_shape) -> actions (n, …).
+Act = Callable[[Array], Any]
+
+
+ActTogether = Callable[[Array], Actions]
+
+
+def drawing(policy: Policy, rng: np.random.Generator) -> Act:
+    """Draw actions from the policy."""
+    return policy.actor(rng)
+
+
+def greedy(policy: Policy) -> Act:
+    """Always take the most likely action."""
+    return lambda state: policy.likeliest(policy.outputs(state[None]))[0]
+
+
+def drawing_together(policy: Policy, rngs: Sequence[np.random.Generator]) -> ActTogether:
+    """Draw an action per sub-environment, each from its own stream."""
+    return lambda states: policy.draw(policy.outputs(states), rngs)
+
+
+def greedy_together(policy: Policy) -> ActTogether:
+    """Always take the most likely action in each sub-environment."""
+    return lambda states: policy.likeliest(policy.outputs(states))
+
+
+def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
+    """Play one episode from a reset with this seed."""
+    states: list[Array] = []
+    actions: list[Any] = []
+    rewards: list[Any] = []
+    state = _as_numbers(_reset(env, seed), "on reset")
+    finished = terminated = False
+    # The hot loop: nothing is looked up, checked or formatted here that can wait.
+    step, array = env.step, np.array
+    while not finished:
+        try:
+            action = act(state)
+        except InvalidPolicy:
+            _refuse_bad_observation(state, len(actions))
+            raise
+        states.append(state)
+        actions.append(action)
+        try:
+            observation, reward, terminated, truncated, _ = step(action)
+        except Exception as error:
+            raise EnvironmentFailure(
+                f"The environment raised {type(error).__name__} at step {len(rewards)}: {error}"
+            ) from error
+        try:
+            state = array(observation, dtype=np.float64)
+        except (TypeError, ValueError):
+            state = _as_numbers(observation, f"at step {len(rewards)}")
+        rewards.append(reward)
+        finished = terminated or truncated
+    return _episode(states, actions, rewards, state, bool(terminated))
+
+
+def play_in_parallel(
+    envs: gym.vector.VectorEnv[Any, Any, Any], act: ActTogether, seeds: Sequence[int]
+) -> list[Episode]:
+    """Play one episode in each sub-environment, side by side.
+
+    Each is played to its end, however long the others take: taking whichever finish first would
+    prefer short episodes.
+    """
+    # Environments that are vectorised by nature have one stream of chance for all.
+    each = isinstance(envs.unwrapped, (SyncVectorEnv, AsyncVectorEnv))
+    current = _as_numbers(_reset(envs, list(seeds) if each else seeds[0]), "on reset")
+    mode = envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+    trails = [_Trail() for _ in range(envs.num_envs)]
+    step = 0
+    while any(trail.episode is None for trail in trails):
+        try:
+            actions = act(current)
+        except InvalidPolicy:
+            _refuse_bad_observation(current, step)
+            raise
+        try:
+            observations, rewards, terminated, truncated, infos = envs.step(actions)
+        except Exception as error:
+            raise EnvironmentFailure(
+                f"The environments raised {type(error).__name__} at step {step}: {error}"
+            ) from error
+        following = _as_numbers(observations, f"at step {step}")
+        finished = np.asarray(terminated) | np.asarray(truncated)
+        for i, trail in enumerate(trails):
+            if trail.episode is not None:
+                continue
+            trail.add(current[i], actions[i], rewards[i])
+            if finished[i]:
+                # In this mode the sub-environment has begun its next episode already.
+                last = infos["final_obs"][i] if mode == AutoresetMode.SAME_STEP else following[i]
+                trail.end(_as_numbers(last, f"at step {step}"), bool(terminated[i]))
+        if mode == AutoresetMode.DISABLED and finished.any():
+            restarted, _ = envs.reset(options={"reset_mask": finished})
+            following = _as_numbers(restarted, f"at step {step}")
+        current = following
+        step += 1
+    return [trail.episode for trail in trails if trail.episode is not None]
+
+
+@final
+class _Trail:
+    """An episode in the making."""
+
+    def __init__(self) -> None:
+        self.episode: Episode | None = None
+        self._states: list[Array] = []
+        self._actions: list[Any] = []
+        self._rewards: list[Any] = []
+
+    def add(self, state: Array, action: Any, reward: Any) -> None:
+        self._states.append(state)
+        self._actions.append(action)
+        self._rewards.append(reward)
+
+    def end(self, final_state: Array, terminated: bool) -> None:
+        self.episode = _episode(self._states, self._actions, self._rewards, final_state, terminated)
+
+
+def _reset(env: Any, seed: int | list[int]) -> Any:
+    try:
+        observation, _ = env.reset(seed=seed)
+    except Exception as error:
+        raise EnvironmentFailure(
+            f"The environment raised {type(error).__name__} on reset: {error}"
+        ) from error
+    return observation
+
+
+def _as_numbers(observation: Any, when: str) -> Array:
+    # A copy: environments may write the next observation into the same memory.
+    try:
+        return np.array(observation, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise EnvironmentFailure(
+            f"The environment's observation {when} is not an array of numbers: {error}"
+        ) from error
+
+
+def _refuse_bad_observation(state: Array, step: int) -> None:
+    if not np.isfinite(state).all():
+        when = "on reset" if step == 0 else f"at step {step - 1}"
+        raise EnvironmentFailure(
+            f"The environment's observation is not finite {when}: {state.tolist()}."
+        )
+
+
+def _episode(
+    states: list[Array],
+    actions: list[Any],
+    rewards: list[Any],
+    final_state: Array,
+    terminated: bool,
+) -> Episode:
+    _refuse_bad_observation(final_state, len(actions))
+    try:
+        values = np.array(rewards, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise EnvironmentFailure(f"The environment's rewards are not numbers: {error}") from error
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise EnvironmentFailure(
+            f"The environment's reward is {values[bad[0]]} at step {bad[0]}. "
+            "Rewards must be finite."
+        )
+    return Episode(
+        states=np.stack(states),
+        actions=np.array(actions),
+        rewards=values,
+        final_state=final_state,
+        terminated=terminated,
+    )

@@ -1,0 +1,137 @@
+"""Who plays the episodes of an update: one environment after the other, or many side by side."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, final
+
+import gymnasium as gym
+
+from handrail.errors import EnvironmentFailure, InvalidArgument
+from handrail.learning.episode import (
+    Episode,
+    Start,
+    drawing,
+    drawing_together,
+    greedy,
+    greedy_together,
+    play,
+    play_in_parallel,
+)
+from handrail.policies import Policy, Spaces, clipped, clipping, spaces_of
+
+AnyEnvironment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
+
+
+@contextmanager
+def _naming_the_episode(number: int) -> Iterator[None]:
+    try:
+        yield
+    except EnvironmentFailure as error:
+        raise EnvironmentFailure(f"Episode {number}: {error}") from error
+
+
+@final
+@dataclass(frozen=True)
+class Round:
+    """Which episodes to play; each depends on its number alone.
+
+    Attributes:
+        seed: of the run.
+        stream: of chance, such as learning or evaluation.
+        first: number of the first episode.
+        deterministic: always take the most likely action.
+    """
+
+    seed: int
+    stream: int
+    first: int
+    deterministic: bool = False
+
+    def start(self, number: int) -> Start:
+        """The start of an episode of the stream."""
+        return Start.of(self.seed, number, self.stream)
+
+
+class Player(ABC):
+    """Plays the episodes of one update."""
+
+    env: AnyEnvironment
+    spaces: Spaces
+
+    @abstractmethod
+    def play(self, policy: Policy, which: Round) -> list[Episode]:
+        """Episodes `first`, `first` + 1, … as many as an update has."""
+
+
+@final
+class OneAfterTheOther(Player):
+    """Plays in one environment."""
+
+    def __init__(self, env: gym.Env[Any, Any], episodes: int) -> None:
+        self.env, self._env = env, clipping(env)
+        self.spaces = spaces_of(env)
+        self._episodes = episodes
+
+    def play(self, policy: Policy, which: Round) -> list[Episode]:
+        """One episode after the other."""
+        played = []
+        for number in range(which.first, which.first + self._episodes):
+            start = which.start(number)
+            act = greedy(policy) if which.deterministic else drawing(policy, start.rng)
+            with _naming_the_episode(number):
+                played.append(play(self._env, act, start.environment))
+        return played
+
+
+@final
+class SideBySide(Player):
+    """Plays in all sub-environments of a vector environment at once."""
+
+    def __init__(self, envs: gym.vector.VectorEnv[Any, Any, Any], episodes: int) -> None:
+        if episodes > 1 and episodes % envs.num_envs:
+            raise InvalidArgument(
+                f"episodes_per_update={episodes} does not fit {envs.num_envs} sub-environments: "
+                f"each plays whole episodes. Use a multiple of {envs.num_envs}."
+            )
+        self.env = self._envs = envs
+        self.spaces = spaces_of(envs)
+        actions = self.spaces[1]
+        if isinstance(actions, gym.spaces.Box):
+            self._envs = gym.wrappers.vector.TransformAction(
+                envs, lambda drawn: clipped(drawn, actions), envs.action_space
+            )
+        self._rounds = max(1, episodes // envs.num_envs)
+
+    def play(self, policy: Policy, which: Round) -> list[Episode]:
+        """A round of episodes side by side, as often as an update needs."""
+        n = self._envs.num_envs
+        played: list[Episode] = []
+        for first in range(which.first, which.first + n * self._rounds, n):
+            starts = [which.start(first + i) for i in range(n)]
+            rngs = [start.rng for start in starts]
+            act = greedy_together(policy) if which.deterministic else drawing_together(policy, rngs)
+            with _naming_the_episode(first):
+                seeds = [start.environment for start in starts]
+                played += play_in_parallel(self._envs, act, seeds)
+        return played
+
+
+def make_player(env: str | AnyEnvironment, episodes: int) -> Player:
+    """The player for a Gymnasium id, an environment or a vector environment."""
+    if isinstance(env, str):
+        try:
+            env = gym.make(env)
+        except gym.error.Error as error:
+            raise InvalidArgument(f"Gymnasium cannot make {env!r}: {error}") from error
+    if isinstance(env, gym.vector.VectorEnv):
+        return SideBySide(env, episodes)
+    if isinstance(env, gym.Env):
+        return OneAfterTheOther(env, episodes)
+    raise InvalidArgument(
+        f"Expected a Gymnasium id, an environment or a vector environment, but got "
+        f"{type(env).__name__}. Try Reinforce('CartPole-v1')."
+    )

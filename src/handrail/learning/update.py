@@ -1,0 +1,201 @@
+"""One update of the policy under constraints, in the three ways there are.
+
+Whatever goes wrong inside, the policy comes back as it was: an update happens whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, final
+
+import numpy as np
+
+from handrail._types import Array
+from handrail.enforcement import Rules, predict_step, solve_returns
+from handrail.errors import Diverged
+from handrail.policies import Policy
+from handrail.settings import LearnerSettings
+from handrail.tangent import Batch, Gradient, policy_gradient, restore, snapshot, take_step
+
+
+@final
+@dataclass(frozen=True)
+class Timing:
+    """Seconds that the parts of an update took."""
+
+    predicting: float = 0.0
+    solving: float = 0.0
+    updating: float = 0.0
+
+
+@final
+@dataclass(frozen=True)
+class Update:
+    """What one update did. Entries are None where nothing was to be measured.
+
+    Attributes:
+        batch_loss: -Σ_k G_k log π(a_k|s_k) before the update.
+        safe_loss: the same of the safe returns.
+        violation_before: the worst one of the policy that acted.
+        violation_after: the worst one of the policy that came out.
+        predicted_change: the largest change of a constrained value that the step promised.
+        measured_change: the largest change that it made.
+        prediction_error: the largest difference of the two, over the constraint rows.
+        iterations: linearisations that exact enforcement needed after the step.
+        safe_return_size: √ΣG², the size of the safe returns.
+        active: names of the rows that held the step.
+    """
+
+    batch_loss: float | None = None
+    safe_loss: float | None = None
+    violation_before: float | None = None
+    violation_after: float | None = None
+    predicted_change: float | None = None
+    measured_change: float | None = None
+    prediction_error: float | None = None
+    iterations: int = 0
+    safe_return_size: float | None = None
+    active: tuple[str, ...] = ()
+
+
+def apply_update(
+    policy: Policy, rules: Rules | None, batch: Batch, settings: LearnerSettings
+) -> tuple[Update, Timing]:
+    """Update the policy in place as the settings ask for, or leave it exactly as it was.
+
+    Args:
+        policy: that played the batch.
+        rules: what it obeys, if anything.
+        batch: what it learns from; with several episodes an update, returns divided by how many.
+        settings: of the learner.
+    """
+    saved = snapshot(policy)
+    clock = _Clock()
+    try:
+        if rules is None:
+            update = _plain(policy, batch, settings, clock)
+        elif settings.enforcement == "none":
+            update = _unconstrained(policy, rules, batch, settings, clock)
+        else:
+            update = _constrained(policy, rules, batch, settings, clock)
+    except BaseException:
+        restore(policy, saved)
+        raise
+    return update, clock.timing()
+
+
+def no_update(policy: Policy, rules: Rules | None) -> Update:
+    """What is to be said of a policy that no longer learns."""
+    if rules is None:
+        return Update()
+    violation = rules.violation(policy)
+    return Update(violation_before=violation, violation_after=violation)
+
+
+def _plain(policy: Policy, batch: Batch, settings: LearnerSettings, clock: _Clock) -> Update:
+    """REINFORCE without constraints."""
+    with clock.at("predicting"):
+        gradient = policy_gradient(policy, batch)
+    with clock.at("updating"):
+        _step(policy, gradient.direction, settings.step_size)
+    return Update(batch_loss=gradient.loss)
+
+
+def _unconstrained(
+    policy: Policy,
+    rules: Rules,
+    batch: Batch,
+    settings: LearnerSettings,
+    clock: _Clock,
+) -> Update:
+    """A plain step whose effect on the constraints is predicted and measured, but not held."""
+    violation = rules.violation(policy)
+    with clock.at("predicting"):
+        gradient = policy_gradient(policy, batch)
+        rows = rules.step_rows(policy, gradient, settings.step_size)
+        step = predict_step(policy, gradient, rows, settings.step_size)
+    with clock.at("updating"):
+        _step(policy, gradient.direction, settings.step_size)
+    values = rows.values(policy.outputs(rows.states))
+    return Update(
+        batch_loss=gradient.loss,
+        violation_before=violation,
+        violation_after=rules.violation(policy, values),
+        **_changes(step.model.values, step.drift, values),
+    )
+
+
+def _constrained(
+    policy: Policy,
+    rules: Rules,
+    batch: Batch,
+    settings: LearnerSettings,
+    clock: _Clock,
+) -> Update:
+    """The paper's Algorithm 2, one program and one step; if exact, until the rules hold."""
+    with clock.at("predicting"):
+        gradient = policy_gradient(policy, batch)
+        rows = rules.step_rows(policy, gradient, settings.step_size)
+        step = predict_step(policy, gradient, rows, settings.step_size)
+        before = rules.violation(policy, step.model.values)
+    with clock.at("solving"):
+        returns = solve_returns(step, settings.objective, settings.soft)
+    with clock.at("updating"):
+        _step(policy, returns.gradient, settings.step_size)
+    values = rows.values(policy.outputs(rows.states))
+    iterations = 0
+    with clock.at("updating"):
+        if settings.enforcement == "exact":
+            enforcement = rules.hold(policy, settings.tolerance, values).raise_if_unsatisfied()
+            violation, iterations = enforcement.worst_violation, enforcement.iterations
+        else:
+            violation = rules.violation(policy, values)
+    return Update(
+        batch_loss=returns.batch_loss,
+        safe_loss=returns.safe_loss,
+        violation_before=before,
+        violation_after=violation,
+        **_changes(returns.before, returns.predicted, values),
+        iterations=iterations,
+        safe_return_size=float(np.linalg.norm(returns.values)),
+        active=returns.active,
+    )
+
+
+def _changes(before: Array, predicted: Array, measured: Array) -> dict[str, Any]:
+    """What the step promised to the constraint rows (n_rows,), and what it did."""
+    return {
+        "predicted_change": float(np.abs(predicted - before).max()),
+        "measured_change": float(np.abs(measured - before).max()),
+        "prediction_error": float(np.abs(measured - predicted).max()),
+    }
+
+
+def _step(policy: Policy, direction: Gradient, step_size: float) -> None:
+    norm = direction.norm()
+    if not np.isfinite(norm):
+        raise Diverged(
+            "The policy gradient is not finite, so the update was not made and the policy is as it "
+            "was. Take smaller steps, or scale the environment's rewards."
+        )
+    take_step(policy, direction, step_size)
+
+
+@final
+class _Clock:
+    """Adds up the time spent under each name."""
+
+    def __init__(self) -> None:
+        self._seconds = {"predicting": 0.0, "solving": 0.0, "updating": 0.0}
+
+    @contextmanager
+    def at(self, name: str) -> Iterator[None]:
+        start = perf_counter()
+        yield
+        self._seconds[name] += perf_counter() - start
+
+    def timing(self) -> Timing:
+        return Timing(**self._seconds)

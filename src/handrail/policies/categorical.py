@@ -1,0 +1,185 @@
+"""Discrete actions: the softmax over the logits that a torch module returns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, final
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import nn
+
+from handrail._types import Array, Indices
+from handrail.errors import InvalidPolicy, ShapeMismatch
+from handrail.policies.network import fresh_network
+from handrail.policies.policy import Actions, Policy
+from handrail.policies.quantity import Quantity
+from handrail.policies.spaces import discrete_spaces
+
+
+@final
+class CategoricalPolicy(Policy):
+    """π(a|s) = softmax(module(s))[a], evaluated in float64 whatever the module's own precision.
+
+    Args:
+        module: maps a batch of observations (n, *observation_shape) to logits (n, n_actions).
+    """
+
+    quantity: ClassVar[Quantity] = Quantity.PROBABILITY
+    _raw_name: ClassVar[str] = "logits"
+
+    @classmethod
+    def mlp(
+        cls,
+        env_or_spaces: Any,
+        hidden: Sequence[int] = (5000,),
+        activation: str = "relu",
+        seed: int = 0,
+        dtype: torch.dtype = torch.float64,
+        scale: Sequence[float] | None = None,
+    ) -> CategoricalPolicy:
+        """A fresh fully connected network with PyTorch's standard initialisation.
+
+        Args:
+            env_or_spaces: a Gymnasium environment (vector environments included), or a pair
+                (observation_space, action_space).
+            hidden: widths of the hidden layers; the paper's network is one layer of 5000.
+            activation: relu, tanh, elu, gelu, silu or sigmoid.
+            seed: of the initial weights; the global random state is left alone.
+            dtype: of the weights, float64 or float32.
+            scale: (n_observations,) typical sizes of observations that are far from 1; the first
+                weights are divided by them.
+        """
+        observations, actions = discrete_spaces(env_or_spaces)
+        shape, n_actions = observations.shape, int(actions.n)
+        return cls(fresh_network(shape, n_actions, hidden, activation, seed, dtype, scale))
+
+    def with_module(self, module: nn.Module) -> CategoricalPolicy:
+        """The softmax over another network."""
+        return CategoricalPolicy(module)
+
+    def logits(self, states: ArrayLike) -> Array:
+        """Logits (n, n_actions) in float64."""
+        return self.raw(states)
+
+    def probabilities(self, states: ArrayLike) -> Array:
+        """π(·|s): (n, n_actions) for a batch, (n_actions,) for a single flat observation."""
+        if np.ndim(states) == 1:
+            return softmax(self._raw_of_one(np.asarray(states)))
+        return self.outputs(states)
+
+    def log_probabilities(self, states: ArrayLike) -> Array:
+        """Log π(·|s), exact for saturated policies where log(probabilities) would be -inf."""
+        batch = np.asarray(states)[None] if np.ndim(states) == 1 else np.asarray(states)
+        logits = self.logits(batch)
+        shifted = logits - logits.max(axis=-1, keepdims=True)
+        result: Array = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+        return result[0] if np.ndim(states) == 1 else result
+
+    def head(self, raw: Array) -> Array:
+        """Softmax."""
+        return softmax(raw)
+
+    def through_head(self, outputs: Array, vectors: Array) -> Array:
+        """diag(π) - π πᵀ times vectors, all (n, n_actions).
+
+        Written as π_k Σ_a π_a (v_k - v_a), no digit is lost when one action has almost all the
+        probability (design.md section 6, "Saturation").
+        """
+        differences = vectors[:, :, None] - vectors[:, None, :]
+        result: Array = outputs * (differences * outputs[:, None, :]).sum(axis=2)
+        return result
+
+    def scale(self, outputs: Array) -> Array:
+        """The probabilities: ∇π / π is ∇log π."""
+        return outputs
+
+    def likelihood(self, outputs: Array, actions: Actions) -> tuple[Array, Array]:
+        """Log π_a, and e_a - π."""
+        n_actions = outputs.shape[1]
+        if actions.ndim != 1:
+            raise ShapeMismatch(
+                f"The batch has actions of shape {actions.shape}, but this policy chooses among "
+                f"{n_actions} discrete ones: one index per state."
+            )
+        if actions.max() >= n_actions:
+            raise ShapeMismatch(
+                f"The batch takes action {actions.max()}, but the policy has {n_actions} actions: "
+                f"0 to {n_actions - 1}."
+            )
+        taken = outputs[np.arange(len(outputs)), actions]
+        log_likelihood = np.log(np.maximum(taken, np.finfo(np.float64).tiny))
+        return log_likelihood, np.eye(n_actions)[actions] - outputs
+
+    def act(self, state: ArrayLike, rng: np.random.Generator) -> int:
+        """Draw an action for one observation (*observation_shape)."""
+        return self.actor(rng)(np.asarray(state, dtype=np.float64))
+
+    def actor(self, rng: np.random.Generator) -> Callable[[Array], int]:
+        """`act` for many observations in a row, without asking each time what the network is.
+
+        Weights may change meanwhile, layers may not.
+        """
+        fused = self.fused()
+        if fused is None:
+            return lambda state: self._draw_one(state, rng)
+
+        draw_one = fused.drawer(rng)
+
+        def draw(state: Array) -> int:
+            try:
+                action = draw_one(state)
+            except ValueError as error:
+                raise self._refusal(state[None], error) from error
+            if action < 0:
+                raise self._not_finite(state)
+            return action
+
+        return draw
+
+    def _draw_one(self, state: Array, rng: np.random.Generator) -> int:
+        logits = self._raw_of_one(state).tolist()
+        highest = max(logits)
+        # Plain floats: for a handful of actions NumPy's call overhead would cost more than exp.
+        weights = [math.exp(logit - highest) for logit in logits]
+        total = sum(weights)
+        if not total >= 1.0:  # NaN: exp(0) = 1 is one of the summands of anything sound
+            raise self._not_finite(state)
+        remaining = rng.random() * total
+        for action, weight in enumerate(weights):
+            remaining -= weight
+            if remaining < 0.0:
+                return action
+        return weights.index(1.0)  # rounding: the draw fell on the upper end of the sum
+
+    def draw(self, outputs: Array, rngs: Sequence[np.random.Generator]) -> Indices:
+        """By the cumulated probabilities."""
+        draws = np.array([rng.random() for rng in rngs])
+        below = outputs.cumsum(axis=1) <= draws[:, None]
+        # Rounding: the cumulated probability can end just below a draw close to 1.
+        chosen: Indices = np.minimum(below.sum(axis=1), outputs.shape[1] - 1)
+        return chosen
+
+    def likeliest(self, outputs: Array) -> Indices:
+        """The most probable."""
+        chosen: Indices = outputs.argmax(axis=1)
+        return chosen
+
+
+def softmax(logits: Array) -> Array:
+    """Probabilities along the last axis, without overflow."""
+    exponentials: Array = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    exponentials /= exponentials.sum(axis=-1, keepdims=True)
+    return exponentials
+
+
+def as_categorical(policy: Policy, wanted: str) -> CategoricalPolicy:
+    """A policy of discrete actions, or `InvalidPolicy` that says what was wanted of it."""
+    if not isinstance(policy, CategoricalPolicy):
+        raise InvalidPolicy(
+            f"{wanted} is about probabilities of discrete actions, but this is a "
+            f"{type(policy).__name__}."
+        )
+    return policy

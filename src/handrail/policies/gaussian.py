@@ -1,0 +1,156 @@
+"""The settings of a learner and of a run: one owner for their names, their bounds and defaults.
+
+The same models check what Python callers pass, what a constraint file says and what a saved run
+was made with, so a setting cannot mean two things.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any, ClassVar, final
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import nn
+
+from handrail._types import Array
+from handrail.errors import InvalidPolicy, ShapeMismatch
+from handrail.policies.network import fresh_network
+from handrail.policies.policy import Actions, Policy
+from handrail.policies.quantity import Quantity
+from handrail.policies.spaces import continuous_spaces
+
+# Of half the range of an action: wide enough to find something out, narrow enough to obey.
+DEFAULT_STD = 0.3
+
+
+@final
+class GaussianPolicy(Policy):
+    """a ~ N(module(s), std²), every dimension on its own; environments clip it to their range.
+
+    Constraints are about the mean. The standard deviation is declared, not learned: next to the
+    thousands of weights that move the mean, a plain gradient step would hardly change it.
+
+    Args:
+        module: maps a batch of observations (n, *observation_shape) to means (n, n_actions).
+        std: of all dimensions, or one for each.
+    """
+
+    quantity: ClassVar[Quantity] = Quantity.MEAN
+    _raw_name: ClassVar[str] = "mean actions"
+
+    def __init__(self, module: nn.Module, std: float | Sequence[float]) -> None:
+        super().__init__(module)
+        try:
+            self.std = np.array(std, dtype=np.float64)
+        except (TypeError, ValueError):
+            self.std = np.array(np.nan)
+        sound = np.isfinite(self.std).all() and (self.std > 0.0).all()
+        if self.std.ndim > 1 or not self.std.size or not sound:
+            raise InvalidPolicy(
+                f"The standard deviation must be a positive number, or one for each dimension of "
+                f"the action, but got {std!r}."
+            )
+
+    @classmethod
+    def mlp(
+        cls,
+        env_or_spaces: Any,
+        hidden: Sequence[int] = (5000,),
+        activation: str = "relu",
+        seed: int = 0,
+        dtype: torch.dtype = torch.float64,
+        scale: Sequence[float] | None = None,
+        std: float = DEFAULT_STD,
+    ) -> GaussianPolicy:
+        """A fresh fully connected network with PyTorch's standard initialisation.
+
+        Args:
+            env_or_spaces: a Gymnasium environment (vector environments included), or a pair
+                (observation_space, action_space).
+            hidden: widths of the hidden layers; the paper's network is one layer of 5000.
+            activation: relu, tanh, elu, gelu, silu or sigmoid.
+            seed: of the initial weights; the global random state is left alone.
+            dtype: of the weights, float64 or float32.
+            scale: (n_observations,) typical sizes of observations that are far from 1; the first
+                weights are divided by them.
+            std: standard deviation as a part of half the range of each action.
+        """
+        observations, actions = continuous_spaces(env_or_spaces)
+        shape, n_actions = observations.shape, int(actions.shape[0])
+        network = fresh_network(shape, n_actions, hidden, activation, seed, dtype, scale)
+        if isinstance(std, bool) or not isinstance(std, Real) or not 0.0 < float(std) < np.inf:
+            raise InvalidPolicy(
+                f"`std` must be one positive number, a part of half the range of each action, but "
+                f"got {std!r}. For one of each, GaussianPolicy(module, [0.1, 0.2])."
+            )
+        half = 0.5 * (actions.high.astype(np.float64) - actions.low.astype(np.float64))
+        return cls(network, (std * half).tolist())
+
+    def with_module(self, module: nn.Module) -> GaussianPolicy:
+        """The same noise around the means of another network."""
+        return GaussianPolicy(module, self.std.tolist())
+
+    def mean(self, states: ArrayLike) -> Array:
+        """The mean action: (n, n_actions) for a batch, (n_actions,) for one flat observation."""
+        if np.ndim(states) == 1:
+            return self.head(self._raw_of_one(np.asarray(states)))
+        return self.outputs(states)
+
+    def head(self, raw: Array) -> Array:
+        """Itself."""
+        if self.std.ndim and self.std.size != raw.shape[-1]:
+            raise ShapeMismatch(
+                f"The policy has {self.std.size} standard deviations, but its network returns "
+                f"{raw.shape[-1]} mean actions."
+            )
+        return raw
+
+    def through_head(self, outputs: Array, vectors: Array) -> Array:
+        """Unchanged."""
+        del outputs
+        return vectors
+
+    def scale(self, outputs: Array) -> Array:
+        """The standard deviation: one of it away, ∇log π is ∇mean / std."""
+        return np.broadcast_to(self.std, outputs.shape)
+
+    def likelihood(self, outputs: Array, actions: Actions) -> tuple[Array, Array]:
+        """Of the Gaussian, and (a - mean) / std²."""
+        if actions.shape != outputs.shape:
+            raise ShapeMismatch(
+                f"The batch has actions of shape {actions.shape}, but this policy's are continuous "
+                f"with {outputs.shape[1]} dimensions: {outputs.shape}."
+            )
+        away = (actions - outputs) / self.std
+        constant = np.log(self.scale(outputs)) + 0.5 * math.log(2.0 * math.pi)
+        return -(0.5 * away**2 + constant).sum(axis=1), away / self.std
+
+    def act(self, state: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw an action (n_actions,) for one observation; it may exceed the range."""
+        return self.actor(rng)(np.asarray(state, dtype=np.float64))
+
+    def actor(self, rng: np.random.Generator) -> Callable[[Array], Array]:
+        """`act` for many observations in a row."""
+
+        def draw(state: Array) -> Array:
+            mean = self.head(self._raw_of_one(state))
+            action: Array = mean + self.std * rng.standard_normal(len(mean))
+            if not np.isfinite(action).all():
+                raise self._not_finite(state)
+            return action
+
+        return draw
+
+    def draw(self, outputs: Array, rngs: Sequence[np.random.Generator]) -> Array:
+        """Around the means."""
+        noise = np.stack([rng.standard_normal(outputs.shape[1]) for rng in rngs])
+        drawn: Array = outputs + self.std * noise
+        return drawn
+
+    def likeliest(self, outputs: Array) -> Array:
+        """The means."""
+        return outputs

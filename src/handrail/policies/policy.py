@@ -1,0 +1,217 @@
+"""A policy: a torch module that maps observations to numbers, and what these decide."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from handrail._types import Array
+from handrail.errors import InvalidPolicy, ShapeMismatch
+from handrail.policies.fused import FusedNetwork
+from handrail.policies.layers import PlainMLP, in_float64
+from handrail.policies.quantity import Quantity
+
+# Rows in one forward pass: (rows, 5000) activations that stay in the cache (design.md section 6).
+ROWS_PER_PASS = 64
+
+
+# (n,) indices of discrete actions, or (n, n_actions) continuous ones.
+Actions = NDArray[Any]
+
+
+class Policy(ABC):
+    """A network and the head on it, evaluated in float64 whatever the network's own precision.
+
+    Args:
+        module: maps a batch of observations (n, *observation_shape) to raw outputs (n, n_actions).
+    """
+
+    quantity: ClassVar[Quantity]
+    """What `outputs` are."""
+
+    def __init__(self, module: nn.Module) -> None:
+        if not isinstance(module, nn.Module):
+            raise InvalidPolicy(
+                f"A policy needs a torch.nn.Module that maps observations to {self._raw_name}, but "
+                f"got {type(module).__name__}. For a fresh network use "
+                f"{type(self).__name__}.mlp(env)."
+            )
+        if not any(p.requires_grad for p in module.parameters()):
+            raise InvalidPolicy(
+                f"{type(module).__name__} has no trainable parameter, so no update can change its "
+                "policy. Set requires_grad=True on the parameters that may move."
+            )
+        self.module = module
+        self._plain = PlainMLP.of(module)
+        self._fused = FusedNetwork.of(module)
+
+    _raw_name: ClassVar[str]
+
+    @abstractmethod
+    def with_module(self, module: nn.Module) -> Self:
+        """The same head on another network."""
+
+    @abstractmethod
+    def head(self, raw: Array) -> Array:
+        """What the raw outputs decide, both (…, n_actions)."""
+
+    @abstractmethod
+    def through_head(self, outputs: Array, vectors: Array) -> Array:
+        """The head's Jacobian, which is symmetric, times vectors, all (n, n_actions).
+
+        So it does two things: weights on the outputs become weights on the raw outputs, and a
+        change of the raw outputs becomes a change of the outputs.
+        """
+
+    @abstractmethod
+    def scale(self, outputs: Array) -> Array:
+        """(n, n_actions): divided by it, the gradient of an output is that of a log-likelihood."""
+
+    @abstractmethod
+    def likelihood(self, outputs: Array, actions: Actions) -> tuple[Array, Array]:
+        """Of actions: log π(a|s) (n,), and its gradient over the raw outputs (n, n_actions)."""
+
+    @abstractmethod
+    def actor(self, rng: np.random.Generator) -> Callable[[Array], Any]:
+        """Draws an action for one observation after the other; weights may change meanwhile."""
+
+    @abstractmethod
+    def draw(self, outputs: Array, rngs: Sequence[np.random.Generator]) -> Actions:
+        """An action per row of the outputs (n, n_actions), each from its own stream of chance."""
+
+    @abstractmethod
+    def likeliest(self, outputs: Array) -> Actions:
+        """The most likely action per row of the outputs (n, n_actions)."""
+
+    def __repr__(self) -> str:
+        n = sum(p.numel() for p in self.parameters)
+        return f"{type(self).__name__}({type(self.module).__name__}, {n:,} trainable parameters)"
+
+    @property
+    def parameters(self) -> tuple[nn.Parameter, ...]:
+        """The trainable parameters, in the order of the module."""
+        fused = self.fused()
+        if fused is not None:
+            return fused.parameters
+        return tuple(p for p in self.module.parameters() if p.requires_grad)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision the module computes in."""
+        return self._first_parameter().dtype
+
+    def in_float64(self, states: ArrayLike) -> Self:
+        """A copy that computes in float64, or itself if it does already.
+
+        Itself, too, if the module insists on its own precision: tried on the first of the states.
+        """
+        if self.dtype == torch.float64:
+            return self
+        copied = self.with_module(in_float64(self.module))
+        try:
+            copied.raw(np.asarray(states)[:1])
+        except ShapeMismatch:  # a layer that casts to float32
+            return self
+        return copied
+
+    def to_tensor(self, states: ArrayLike) -> Tensor:
+        """States (n, *observation_shape) as the module expects them."""
+        first = self._first_parameter()
+        return torch.tensor(np.asarray(states), dtype=first.dtype, device=first.device)
+
+    def outputs(self, states: ArrayLike) -> Array:
+        """What constraints are about, at states (n, *observation_shape): (n, n_actions)."""
+        return self.head(self.raw(states))
+
+    def raw(self, states: ArrayLike) -> Array:
+        """What the module returns (n, n_actions), chunk by chunk so that memory stays bounded."""
+        inputs = self.to_tensor(states)
+        if inputs.ndim < 2 or not len(inputs):
+            raise ShapeMismatch(
+                f"Expected a batch of states (n, *observation_shape) with n > 0, but got shape "
+                f"{tuple(inputs.shape)}."
+            )
+        fused = self.fused()
+        try:
+            result = self._torch_raw(inputs) if fused is None else fused.raw(inputs.numpy())
+        except (RuntimeError, ValueError) as error:
+            if isinstance(error, InvalidPolicy):
+                raise
+            raise self._refusal(inputs, error) from error
+        bad = np.flatnonzero(~np.isfinite(result).all(axis=1))
+        if len(bad):
+            raise self._not_finite(np.asarray(states)[bad[0]])
+        return result
+
+    def _first_parameter(self) -> nn.Parameter:
+        """Of the trainable ones; collecting all of them takes as long as a pass over a state."""
+        return next(p for p in self.module.parameters() if p.requires_grad)
+
+    def _torch_raw(self, inputs: Tensor) -> Array:
+        _refuse_mixing_of_samples(self.module)
+        with torch.no_grad():
+            chunks = [self.module(chunk) for chunk in inputs.split(ROWS_PER_PASS)]
+        first = chunks[0]
+        if not isinstance(first, Tensor) or first.ndim != 2:
+            found = f"shape {tuple(first.shape)}" if isinstance(first, Tensor) else type(first)
+            raise InvalidPolicy(
+                f"{type(self.module).__name__} returned {found} for {len(inputs)} states; expected "
+                f"a tensor of {self._raw_name} (n, n_actions)."
+            )
+        raw: Array = torch.cat(chunks).double().cpu().numpy()
+        return raw
+
+    def fused(self) -> FusedNetwork | None:
+        """The compiled form of the network at its present weights, where there is one."""
+        if self._fused is not None and not self._fused.is_of(self.module):
+            self._fused = FusedNetwork.of(self.module)
+        return self._fused
+
+    def _raw_of_one(self, state: NDArray[Any]) -> Array:
+        if self._plain is not None and not self._plain.is_current():
+            self._plain = PlainMLP.of(self.module)
+        if self._plain is None:
+            raw: Array = self.raw(state[None])[0]
+            return raw
+        try:
+            return self._plain(state)
+        except ValueError as error:
+            raise self._refusal(state[None], error) from error
+
+    def _refusal(self, states: Any, error: Exception) -> ShapeMismatch:
+        return ShapeMismatch(
+            f"The policy's network refused states of shape {tuple(states.shape[1:])}"
+            f"{self._expectation()}. Its own words: {error}"
+        )
+
+    def _expectation(self) -> str:
+        first = next(iter(self.module.children()), None)
+        return f"; it observes {first.in_features} values" if isinstance(first, nn.Linear) else ""
+
+    def _not_finite(self, state: NDArray[Any]) -> InvalidPolicy:
+        where = state.tolist() if state.size <= 12 else f"an observation of shape {state.shape}"
+        return InvalidPolicy(
+            f"The policy's {self._raw_name} are not finite at {where}. Either the observation is "
+            "not, or the weights have diverged: load the last good ones, and take smaller steps."
+        )
+
+
+def _refuse_mixing_of_samples(module: nn.Module) -> None:
+    for name, part in module.named_modules():
+        normalises = isinstance(part, nn.modules.batchnorm._BatchNorm)
+        if normalises and (part.training or not part.track_running_stats):
+            raise InvalidPolicy(
+                f"{type(part).__name__} '{name}' mixes the states of a batch, so no state has a "
+                "policy of its own. Call module.eval() first."
+            )
+        if isinstance(part, nn.modules.dropout._DropoutNd) and part.training and part.p > 0.0:
+            raise InvalidPolicy(
+                f"{type(part).__name__} '{name}' is random in training mode, so the policy is not "
+                "a function of the state. Call module.eval() first."
+            )

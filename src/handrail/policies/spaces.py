@@ -1,0 +1,164 @@
+"""What an environment observes and does, refused where no policy of ours can act."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from handrail._types import Array
+from handrail.errors import InvalidArgument, InvalidPolicy, ShapeMismatch
+from handrail.policies.policy import Policy
+from handrail.policies.quantity import Quantity
+
+Discrete = tuple[gym.spaces.Box, gym.spaces.Discrete[Any]]
+
+
+Continuous = tuple[gym.spaces.Box, gym.spaces.Box]
+
+
+Spaces = Discrete | Continuous
+
+
+def spaces_of(env_or_spaces: Any) -> Spaces:
+    """The spaces of one environment (of a vector of them), or of a pair of spaces."""
+    observations, actions = _pair(env_or_spaces)
+    if not isinstance(observations, gym.spaces.Box):
+        raise InvalidPolicy(
+            f"Observations must be a Box of numbers, but this environment observes {observations}. "
+            "Wrap it with gymnasium.wrappers.FlattenObservation."
+        )
+    if isinstance(actions, gym.spaces.Discrete):
+        _check_discrete(actions)
+        return observations, actions
+    if isinstance(actions, gym.spaces.Box):
+        _check_continuous(actions)
+        return observations, actions
+    raise InvalidPolicy(
+        f"Actions must be Discrete or a Box, but this environment acts in {actions}."
+    )
+
+
+def discrete_spaces(env_or_spaces: Any) -> Discrete:
+    """Refused if no categorical policy can act in them."""
+    observations, actions = spaces_of(env_or_spaces)
+    if isinstance(actions, gym.spaces.Box):
+        raise InvalidPolicy(
+            f"Actions must be Discrete for a categorical policy, but this environment acts in "
+            f"{actions}. Use GaussianPolicy."
+        )
+    return observations, actions
+
+
+def continuous_spaces(env_or_spaces: Any) -> Continuous:
+    """Refused if no Gaussian policy can act in them."""
+    observations, actions = spaces_of(env_or_spaces)
+    if isinstance(actions, gym.spaces.Discrete):
+        raise InvalidPolicy(
+            f"Actions must be a Box for a Gaussian policy, but this environment acts in "
+            f"{actions}. Use CategoricalPolicy."
+        )
+    return observations, actions
+
+
+def _pair(env_or_spaces: Any) -> tuple[Any, Any]:
+    if isinstance(env_or_spaces, tuple):
+        if len(env_or_spaces) != 2:
+            raise InvalidPolicy(
+                f"Expected a pair (observation_space, action_space), but got "
+                f"{len(env_or_spaces)} items."
+            )
+        return env_or_spaces
+    if isinstance(env_or_spaces, gym.vector.VectorEnv):
+        return env_or_spaces.single_observation_space, env_or_spaces.single_action_space
+    if isinstance(env_or_spaces, gym.Env):
+        return env_or_spaces.observation_space, env_or_spaces.action_space
+    raise InvalidPolicy(
+        f"Expected a Gymnasium environment or a pair of spaces, but got "
+        f"{type(env_or_spaces).__name__}. Of an id, give gymnasium.make(id)."
+    )
+
+
+def _check_discrete(actions: gym.spaces.Discrete[Any]) -> None:
+    if actions.start != 0:
+        raise InvalidPolicy(
+            f"Actions must be numbered from 0, but {actions} starts at {actions.start}. "
+            "Wrap it with gymnasium.wrappers.TransformAction."
+        )
+    if actions.n < 2:
+        raise InvalidPolicy(f"A policy needs at least two actions to choose from, not {actions}.")
+
+
+def _check_continuous(actions: gym.spaces.Box) -> None:
+    if not np.issubdtype(actions.dtype, np.floating):
+        raise InvalidPolicy(
+            f"Continuous actions must be a Box of floats, but this environment acts in {actions}."
+        )
+    if len(actions.shape) != 1:
+        raise InvalidPolicy(
+            f"Continuous actions must be a list of numbers, but {actions} has shape "
+            f"{actions.shape}. Wrap the environment with gymnasium.wrappers.TransformAction."
+        )
+    if not (np.isfinite(actions.low) & np.isfinite(actions.high)).all():
+        raise InvalidPolicy(
+            f"Continuous actions need a finite range, but this environment acts in {actions}. "
+            "Wrap it with gymnasium.wrappers.TransformAction, with a finite Box."
+        )
+
+
+def action_limits(limits: Any, n_actions: int) -> tuple[Array, Array]:
+    """(low, high) as callers say it, each a number or (n_actions,)."""
+    try:
+        low, high = (np.asarray(end, dtype=np.float64) for end in limits)
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            f"limits are the lowest and the highest action, such as (-2.0, 2.0), not {limits!r}."
+        ) from None
+    for end in (low, high):
+        if end.shape not in ((), (n_actions,)):
+            raise ShapeMismatch(
+                f"The actions have {n_actions} dimensions, but limits have the shape "
+                f"{end.shape}: expected two numbers, or two of shape ({n_actions},)."
+            )
+    if not (low <= high).all():  # nor if one is not a number
+        raise InvalidArgument(
+            f"limits are (low, high) with low up to high, such as (-2.0, 2.0), not {limits!r}."
+        )
+    return low, high
+
+
+def clipping(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    """The environment, given continuous actions as it wants them: draws may exceed its range."""
+    space = env.action_space
+    if not isinstance(space, gym.spaces.Box):
+        return env
+    return gym.wrappers.TransformAction(env, lambda action: clipped(action, space), space)
+
+
+def clipped(actions: Any, space: gym.spaces.Box) -> Any:
+    """Actions (…, n_actions) within the range, and of the precision that the space declares."""
+    return np.clip(actions, space.low, space.high).astype(space.dtype)
+
+
+def check_fit(policy: Policy, spaces: Spaces) -> None:
+    """A policy for another environment is refused before it plays."""
+    observations, actions = spaces
+    continuous = isinstance(actions, gym.spaces.Box)
+    if continuous != (policy.quantity is Quantity.MEAN):
+        fitting = "GaussianPolicy" if continuous else "CategoricalPolicy"
+        raise InvalidPolicy(
+            f"The environment acts in {actions}, but the policy is a {type(policy).__name__}. Use "
+            f"a {fitting}."
+        )
+    n_actions = policy.outputs(np.zeros((1, *observations.shape))).shape[1]
+    if isinstance(actions, gym.spaces.Box):
+        if n_actions != actions.shape[0]:
+            raise InvalidPolicy(
+                f"The policy has {n_actions} mean actions, but the environment takes "
+                f"{actions.shape[0]}."
+            )
+    elif n_actions != actions.n:
+        raise InvalidPolicy(
+            f"The policy chooses among {n_actions} actions, but the environment has {actions.n}."
+        )

@@ -1,0 +1,378 @@
+"""Does a constraint hold at *every* state of its region? A proof, a counterexample, or unknown.
+
+The answer is about the network as stored, evaluated with real numbers or in float64: bounds must
+exceed what rounding can do. A float32 network is proven with its weights converted to float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from handrail._types import Array, Mask
+from handrail.constraints import Constraint, PlacedConstraint, Rows, refuse_other_quantity
+from handrail.errors import InvalidArgument, InvalidConstraint, ShapeMismatch
+from handrail.policies import Layers, Policy
+from handrail.proof.bounder import Bounder
+from handrail.proof.branch_and_bound import Budget, Leaves, Watch, prove
+from handrail.proof.margin import Margin, at_least, at_most
+from handrail.proof.relaxation import Relaxation
+from handrail.proof.vertex_bound import VertexBound
+from handrail.regions import Cells, Cover, ExactCover, Points, Region
+
+Status = Literal["certified", "counterexample", "unknown"]
+
+
+# Cells with more vertices are bounded by linear relaxation, which does not visit them.
+_MANY_VERTICES = 128
+
+
+@final
+@dataclass(frozen=True)
+class Certificate:
+    """What is known about a constraint on the whole of its place.
+
+    Attributes:
+        name: of the constraint.
+        status: "certified", "counterexample" or "unknown".
+        lower: the bound, -inf for none.
+        upper: the bound, +inf for none.
+        tolerance: violations up to this were allowed.
+        lowest: the value is nowhere below this; None unless certified with a lower bound.
+        highest: the value is nowhere above this; None unless certified with an upper bound.
+        state: the counterexample.
+        violation: there, measured by the real policy.
+        reason: why nothing is known.
+        method: "vertex bound", "linear relaxation" or "evaluation" (of points).
+        cells: how many were bounded.
+        seconds: how long it took.
+        leaves: the proven cells, with the bounds of their margins.
+        violated: (n, n_coordinates) all counterexamples that were seen.
+    """
+
+    name: str
+    status: Status
+    lower: float
+    upper: float
+    tolerance: float
+    lowest: float | None
+    highest: float | None
+    state: tuple[float, ...] | None
+    violation: float | None
+    reason: str
+    method: str
+    cells: int
+    seconds: float
+    leaves: tuple[Leaves, ...] = field(default=(), repr=False, compare=False)
+    violated: Array | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def certified(self) -> bool:
+        """Whether it holds everywhere, within the tolerance."""
+        return self.status == "certified"
+
+    @property
+    def worst_violation(self) -> float:
+        """Nowhere is it violated more: proven if certified, measured at a counterexample."""
+        if self.violation is not None:
+            return self.violation
+        below = -np.inf if self.lowest is None else self.lower - self.lowest
+        above = -np.inf if self.highest is None else self.highest - self.upper
+        return float(max(below, above)) if self.certified else np.inf
+
+
+def certify(
+    policy: Policy,
+    constraint: Constraint,
+    *,
+    tolerance: float = 0.0,
+    budget: Budget | None = None,
+    watch: Watch | None = None,
+) -> Certificate:
+    """Prove that a constraint holds at every state of its place, or find a state where it does not.
+
+    Args:
+        policy: nn.Sequential of Linear layers with ReLU, Tanh or Sigmoid between them.
+        constraint: on a region, or at points; about one state at a time.
+        tolerance: violations up to this are allowed.
+        budget: when to give up; by default 200,000 cells or a minute for each bound.
+        watch: called now and then with the numbers of proven and of open cells.
+    """
+    return certify_from(policy, constraint, None, tolerance, budget, watch)
+
+
+def certify_from(
+    policy: Policy,
+    constraint: Constraint,
+    covers: Sequence[Cover] | None,
+    tolerance: float = 0.0,
+    budget: Budget | None = None,
+    watch: Watch | None = None,
+) -> Certificate:
+    """`certify`, starting from cells that are known to contain the region, if there are any.
+
+    Only for callers who can answer for the cells: those of an earlier proof of the same region.
+    """
+    if not (np.isfinite(tolerance) and tolerance >= 0.0):
+        raise InvalidArgument(f"The tolerance must be 0 or positive, but got {tolerance!r}.")
+    if not isinstance(constraint, PlacedConstraint):
+        raise _relates_states(constraint)
+    start = perf_counter()
+    layers = Layers.of(policy.module)
+    question = _Question.of(policy, layers, constraint, tolerance)
+    if not layers.is_finite():
+        certificate = question.unknown("a weight of the network is not finite")
+    elif isinstance(constraint.where, Points):
+        certificate = _evaluate(question, constraint.where)
+    else:
+        covers = constraint.where.covers() if covers is None else covers
+        certificate = _prove(question, constraint.where, covers, budget or Budget(), watch)
+    return replace(certificate, seconds=perf_counter() - start)
+
+
+@final
+@dataclass(frozen=True)
+class _Question:
+    """A constraint and the network it is asked of."""
+
+    policy: Policy
+    layers: Layers
+    constraint: PlacedConstraint
+    row: Rows  # at one of the states
+    tolerance: float
+
+    @classmethod
+    def of(
+        cls,
+        policy: Policy,
+        layers: Layers,
+        constraint: PlacedConstraint,
+        tolerance: float,
+    ) -> _Question:
+        states = constraint.states[:1]
+        if states[0].size != layers.n_observations:
+            raise ShapeMismatch(
+                f"{constraint.name!r} has {states[0].size} coordinates but the policy observes "
+                f"{layers.n_observations}. Give a range or a value for each."
+            )
+        refuse_other_quantity(constraint, len(layers.biases[-1]), policy)
+        row = constraint.rows_at(states, len(layers.biases[-1]))
+        if not row.is_about_one_state().all():
+            raise _relates_states(constraint)
+        return cls(policy.in_float64(states), layers, constraint, row, tolerance)
+
+    def margins(self) -> list[Margin]:
+        """One for each bound; a softmax sum that cannot break a bound needs none."""
+        weights = self.row.weights[0]
+        lower, upper = float(self.row.lower[0]), float(self.row.upper[0])
+        found = []
+        if np.isfinite(lower):
+            found.append(at_least(self.row.quantity, weights, lower - self.tolerance))
+        if np.isfinite(upper):
+            found.append(at_most(self.row.quantity, weights, upper + self.tolerance))
+        return [margin for margin in found if margin.can_break]
+
+    def violations(self, states: Array) -> Array:
+        """(n,) measured by the real policy, in float64."""
+        rows = self.constraint.rows_at(states, len(self.row.weights[0]))
+        return rows.violations(rows.values(self.policy.outputs(states)))
+
+    def unknown(self, reason: str, method: str = "", cells: int = 0) -> Certificate:
+        return self._answer("unknown", reason=reason, method=method, cells=cells)
+
+    def counterexample(self, violated: Array, method: str, cells: int) -> Certificate:
+        """The worst of these states."""
+        violations = self.violations(violated)
+        worst = int(violations.argmax())
+        answer = self._answer("counterexample", method=method, cells=cells)
+        return replace(
+            answer,
+            state=tuple(violated[worst].ravel().tolist()),
+            violation=float(violations[worst]),
+            violated=violated,
+        )
+
+    def certified(self, worst: Sequence[float], method: str, cells: int) -> Certificate:
+        """From the worst value for each bound that needed a proof, lower bound first."""
+        least, most = (float(reach[0]) for reach in self.row.reach())
+        values = list(worst)
+        lowest = highest = None
+        if np.isfinite(self.row.lower[0]):
+            needed = least < self.row.lower[0] - self.tolerance
+            lowest = values.pop(0) if needed else least
+        if np.isfinite(self.row.upper[0]):
+            needed = most > self.row.upper[0] + self.tolerance
+            highest = values.pop(0) if needed else most
+        answer = self._answer("certified", method=method, cells=cells)
+        return replace(answer, lowest=lowest, highest=highest)
+
+    def _answer(
+        self, status: Status, reason: str = "", method: str = "", cells: int = 0
+    ) -> Certificate:
+        return Certificate(
+            name=self.constraint.name,
+            status=status,
+            lower=float(self.row.lower[0]),
+            upper=float(self.row.upper[0]),
+            tolerance=self.tolerance,
+            lowest=None,
+            highest=None,
+            state=None,
+            violation=None,
+            reason=reason,
+            method=method,
+            cells=cells,
+            seconds=0.0,
+        )
+
+
+def _relates_states(constraint: Constraint) -> InvalidConstraint:
+    return InvalidConstraint(
+        f"{constraint.name!r} relates several states; a proof is about one at a time. Use AtLeast, "
+        "AtMost or Between."
+    )
+
+
+def _evaluate(question: _Question, where: Points) -> Certificate:
+    """At points there is nothing to prove but rounding."""
+    flat = where.states.reshape(len(where), -1)
+    rounding = question.layers.rounding(flat.min(axis=0), flat.max(axis=0))
+    worst, method = [], "evaluation"
+    for margin in question.margins():
+        margins = Relaxation(question.layers, margin).margins(flat)
+        broken = where.states[margins < -rounding]
+        if len(broken):
+            return question.counterexample(broken, method, cells=0)
+        if not (margins >= rounding).all():
+            return question.unknown("a value is too near to its bound for float64", method)
+        worst.append(margin.worst_value(float(margins.min()) - rounding))
+    return question.certified(worst, method, cells=0)
+
+
+def _prove(
+    question: _Question,
+    region: Region,
+    covers: Sequence[Cover],
+    budget: Budget,
+    watch: Watch | None,
+) -> Certificate:
+    # Over the cells, not the region: those of a curve reach beyond it.
+    low = np.min([cover.cells.low.min(axis=0) for cover in covers], axis=0)
+    high = np.max([cover.cells.high.max(axis=0) for cover in covers], axis=0)
+    rounding = question.layers.rounding(low, high)
+    worst, cells, method = [], 0, ""
+    leaves: list[Leaves] = []
+
+    def confirm(states: Array) -> Mask:
+        inside = region.contains(states)
+        result: Mask = inside & (question.violations(states) > question.tolerance)
+        return result
+
+    for margin in question.margins():
+        many = max(cover.cells.n_vertices for cover in covers) > _MANY_VERTICES
+        bounder, method = _bounder(question.layers, margin, many)
+        proof = prove(bounder, covers, rounding, confirm, budget, watch)
+        cells += proof.cells
+        leaves += proof.leaves
+        if len(proof.violated):
+            return question.counterexample(proof.violated, method, cells)
+        if proof.reason:
+            return replace(question.unknown(proof.reason, method, cells), leaves=tuple(leaves))
+        worst.append(margin.worst_value(proof.lowest - rounding))
+    return replace(question.certified(worst, method, cells), leaves=tuple(leaves))
+
+
+def _bounder(layers: Layers, margin: Margin, many_vertices: bool) -> tuple[Bounder, str]:
+    if len(layers.weights) == 2 and layers.activation == "relu" and not many_vertices:
+        return VertexBound.of(layers, margin), "vertex bound"
+    return Relaxation(layers, margin), "linear relaxation"
+
+
+# Cells that were proven for one network cover the region whatever the network is. After a small
+# update most of them can be proven again as they are, without the way there.
+
+
+# Start over when the cells have become this many times more than a proof from scratch needed.
+_TOO_MANY = 2
+
+
+@final
+@dataclass(frozen=True)
+class _Known:
+    """The cells of the last proof, and how many the last one from scratch needed."""
+
+    cells: Cells
+    from_scratch: int
+
+
+@final
+class KnownCells:
+    """The proofs of one constraint on one region, one network after the other.
+
+    Args:
+        constraint: on the region.
+    """
+
+    def __init__(self, constraint: PlacedConstraint) -> None:
+        self._constraint = constraint
+        self._known: _Known | None = None
+
+    def certify(self, policy: Policy, budget: Budget) -> Certificate:
+        """As `certify`, from the cells that are known."""
+        known = self._known
+        if known is None:
+            answer = certify(policy, self._constraint, budget=budget)
+        else:
+            covers = [ExactCover(known.cells)]
+            answer = certify_from(policy, self._constraint, covers, budget=budget)
+        if answer.certified:
+            self._known = self._learned(answer, known)
+        return answer
+
+    def _learned(self, answer: Certificate, known: _Known | None) -> _Known | None:
+        assert self._constraint.region is not None  # it is on one
+        covers = self._constraint.region.covers()
+        both = np.isfinite(answer.lower) and np.isfinite(answer.upper)
+        # Two bounds have cells of their own each; of a curve or a ball, only its own cover knows
+        # how to become finer.
+        if both or len(covers) != 1 or not isinstance(covers[0], ExactCover) or not answer.leaves:
+            return None
+        cells = _together([leaf.cells for leaf in answer.leaves])
+        from_scratch = len(cells) if known is None else known.from_scratch
+        return None if len(cells) > _TOO_MANY * from_scratch else _Known(cells, from_scratch)
+
+    def memory(self) -> dict[str, NDArray[Any]]:
+        """What `recall` needs; nothing if nothing is known."""
+        if self._known is None:
+            return {}
+        cells = self._known.cells
+        return {
+            "low": cells.low,
+            "high": cells.high,
+            "simplex": cells.simplex,
+            "simplex_coordinates": cells.simplex_coordinates,
+            "from_scratch": np.array([self._known.from_scratch]),
+        }
+
+    def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what was remembered."""
+        self._known = None
+        if memory:
+            cells = Cells(
+                memory["low"], memory["high"], memory["simplex"], memory["simplex_coordinates"]
+            )
+            self._known = _Known(cells, int(memory["from_scratch"][0]))
+
+
+def _together(blocks: list[Cells]) -> Cells:
+    return Cells(
+        np.concatenate([block.low for block in blocks]),
+        np.concatenate([block.high for block in blocks]),
+        np.concatenate([block.simplex for block in blocks]),
+        blocks[0].simplex_coordinates,
+    )

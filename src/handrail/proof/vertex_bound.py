@@ -1,0 +1,162 @@
+"""The vertex bound: one hidden ReLU layer, cells with few vertices (design.md, "Proof").
+
+A difference of outputs d(s) = Σ_i q_i relu(h_i(s)) + k is convex (q_i > 0) plus concave (q_i < 0).
+relu(h) ≥ α h for every α in [0, 1], so the concave part is at most affine, and what remains is
+convex: its maximum over a cell is at a vertex, and so is that of a log-sum-exp of several. Units
+whose sign is the same all over a cell are affine there and are folded away as cells become smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from handrail._types import Array
+from handrail.policies import Layers
+from handrail.proof.bounder import Bounder, Bounds, bounds_by_block
+from handrail.proof.margin import Margin, log_sum_exp
+from handrail.regions import Cells
+
+_LEVELS = 12
+
+
+# Numbers in one block of hidden values: 4 MiB, which stay in the cache.
+_BLOCK = 2**19
+
+
+# Of the second tangent, at the vertex where the first is worst.
+_MIXTURES = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0])[:, None, None]
+
+
+@final
+@dataclass(frozen=True)
+class VertexBound(Bounder):
+    """A network with one hidden ReLU layer, on the inside of a cell.
+
+    Attributes:
+        margin: what is bounded.
+        inward: (m, n_coordinates) weights of the units that are not affine in the cell.
+        inward_bias: (m,).
+        outward: (n_actions, m).
+        slope: (n_actions, n_coordinates) of everything that is affine in the cell.
+        intercept: (n_actions,).
+        differences: (n_negative, n_actions) and
+        constants: (n_negative,) of `Margin.differences`, at the centre of the cell.
+    """
+
+    margin: Margin
+    inward: Array
+    inward_bias: Array
+    outward: Array
+    slope: Array
+    intercept: Array
+    differences: Array
+    constants: Array
+    importance: Array = field(init=False)
+    levels: int = field(init=False, default=_LEVELS)
+
+    def __post_init__(self) -> None:
+        sizes = np.abs(self.differences @ self.outward).max(axis=0)
+        object.__setattr__(self, "importance", sizes @ np.abs(self.inward) + 1e-300)
+
+    @classmethod
+    def of(cls, layers: Layers, margin: Margin) -> VertexBound:
+        """The bound before anything is known about a cell."""
+        (inward, outward), (inward_bias, outward_bias) = layers.weights, layers.biases
+        slope = np.zeros((len(outward), inward.shape[1]))
+        differences, constants = margin.differences(outward_bias)
+        return cls(
+            margin, inward, inward_bias, outward, slope, outward_bias, differences, constants
+        )
+
+    def narrowed(self, cell: Cells) -> VertexBound:
+        """Fold the units whose sign does not change in the cell; tangents at its centre."""
+        centre, radii = cell.centres[0], 0.5 * (cell.high - cell.low)[0]
+        hidden = self.inward @ (0.5 * (cell.low + cell.high)[0]) + self.inward_bias
+        reach = np.abs(self.inward) @ radii
+        always, undecided = hidden >= reach, np.abs(hidden) < reach
+        slope = self.slope + self.outward[:, always] @ self.inward[always]
+        intercept = self.intercept + self.outward[:, always] @ self.inward_bias[always]
+        inward, inward_bias = self.inward[undecided], self.inward_bias[undecided]
+        outward = np.ascontiguousarray(self.outward[:, undecided])
+        raw = outward @ np.maximum(inward @ centre + inward_bias, 0.0)
+        raw += slope @ centre + intercept
+        differences, constants = self.margin.differences(raw)
+        return VertexBound(
+            self.margin, inward, inward_bias, outward, slope, intercept, differences, constants
+        )
+
+    def bounds(self, cells: Cells) -> Bounds:
+        """Block by block, so that hidden values stay in the cache."""
+        size = max(1, _BLOCK // max(1, len(self.inward_bias) * cells.n_vertices))
+        return bounds_by_block(cells, size, self._bounds)
+
+    def _bounds(self, cells: Cells) -> Bounds:
+        vertices = cells.vertices()
+        at_vertices = log_sum_exp(self._highest_differences(cells, vertices))
+        worst = at_vertices.argmax(axis=1)
+        rows = np.arange(len(worst))
+        return Bounds(-at_vertices[rows, worst], vertices[rows, worst])
+
+    def _highest_differences(self, cells: Cells, vertices: Array) -> Array:
+        """Above every difference of outputs, at the vertices of each cell: (n, V, n_negative)."""
+        centres = cells.centres
+        each = [
+            self._highest_difference(vertices, centres, difference, constant)
+            for difference, constant in zip(self.differences, self.constants, strict=True)
+        ]
+        return np.stack(each, axis=-1)
+
+    def _highest_difference(
+        self, vertices: Array, centres: Array, difference: Array, constant: float
+    ) -> Array:
+        """A convex function above a difference of outputs on each cell, at its vertices (n, V)."""
+        n, n_vertices, n_coordinates = vertices.shape
+        q = difference @ self.outward
+        convex, concave = q > 0.0, q < 0.0
+        hidden = vertices.reshape(-1, n_coordinates) @ self.inward[convex].T
+        hidden += self.inward_bias[convex]
+        np.maximum(hidden, 0.0, out=hidden)
+        fixed = (hidden @ q[convex]).reshape(n, n_vertices)
+        fixed += vertices @ (difference @ self.slope) + (difference @ self.intercept + constant)
+        inward, inward_bias, q = self.inward[concave], self.inward_bias[concave], q[concave]
+
+        def with_tangent_at(points: Array) -> Array:
+            """The concave part replaced by its tangent: α is 1 for the units active there."""
+            tangent = (points @ inward.T + inward_bias > 0.0) * q
+            slope, offset = tangent @ inward, tangent @ inward_bias
+            return fixed + (vertices @ slope[:, :, None])[:, :, 0] + offset[:, None]
+
+        rows = np.arange(n)
+        first = with_tangent_at(centres)
+        second = with_tangent_at(vertices[rows, first.argmax(axis=1)])
+        # Every mixture of two tangents is above the concave part, too: the best of a few.
+        mixtures = (1.0 - _MIXTURES) * first + _MIXTURES * second
+        best = mixtures.max(axis=2).argmin(axis=0)
+        result: Array = mixtures[best, rows]
+        return result
+
+    def dips(self, cells: Cells) -> Array:
+        """The centre, moved onto the kink of the concave unit that bends the margin most.
+
+        A dip too narrow to be met by vertices and centres has its bottom on such a kink.
+        """
+        centres, radii = cells.centres, 0.5 * (cells.high - cells.low)
+        bend = np.maximum(-(self.differences @ self.outward), 0.0).sum(axis=0)
+        hidden = centres @ self.inward.T + self.inward_bias
+        depth = bend * (radii @ np.abs(self.inward).T - np.abs(hidden))
+        if not depth.shape[1]:
+            return centres
+        unit, rows = depth.argmax(axis=1), np.arange(len(cells))
+        scaled = self.inward[unit] * radii
+        square = np.maximum((scaled * scaled).sum(axis=1), np.finfo(np.float64).tiny)
+        moved: Array = centres - (hidden[rows, unit] / square)[:, None] * scaled * radii
+        return moved
+
+    def margins(self, states: Array) -> Array:
+        """The margin itself, at states of the cell."""
+        hidden = np.maximum(states @ self.inward.T + self.inward_bias, 0.0)
+        logits = hidden @ self.outward.T + states @ self.slope.T + self.intercept
+        return self.margin.of_raw(logits)

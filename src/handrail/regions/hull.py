@@ -1,0 +1,214 @@
+"""Coordinates in which a figure fills [-1, 1]: units do not matter there, and rounding is known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import daqp
+import numpy as np
+from scipy.optimize import nnls
+from scipy.spatial import ConvexHull, Delaunay, QhullError
+
+from handrail._types import Array, Indices, Mask
+from handrail.errors import InvalidConstraint, SolverFailure
+
+# A figure is flat if it is thinner than this share of its width: no hull or proof is safe then.
+FLAT = 1e-10
+
+
+_SLACK = 1e-12
+
+
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+@final
+@dataclass(frozen=True)
+class Scaling:
+    """From coordinates to scaled ones and back.
+
+    Attributes:
+        middle: (k,) of the figure.
+        half: (k,) half its width; 1 where it has none.
+    """
+
+    middle: Array
+    half: Array
+
+    @classmethod
+    def of(cls, points: Array) -> Scaling:
+        """That puts points (n, k) into [-1, 1]."""
+        low, high = points.min(axis=0), points.max(axis=0)
+        half = 0.5 * high - 0.5 * low
+        return cls(0.5 * low + 0.5 * high, np.where(half > 0.0, half, 1.0))
+
+    def forth(self, points: Array) -> Array:
+        """Scaled."""
+        result: Array = (points - self.middle) / self.half
+        return result
+
+    def back(self, scaled: Array) -> Array:
+        """In the original coordinates."""
+        result: Array = self.middle + self.half * scaled
+        return result
+
+    @property
+    def slack(self) -> float:
+        """How far outside, in scaled coordinates, rounding may put a point of the boundary."""
+        return _SLACK + 16.0 * _EPSILON * float(np.abs(self.middle / self.half).max())
+
+
+def is_flat(scaled: Array) -> bool:
+    """Whether points (n, k) in scaled coordinates lie in a plane of fewer dimensions."""
+    widths = np.linalg.svd(scaled - scaled.mean(axis=0), compute_uv=False)
+    return len(widths) < scaled.shape[1] or bool(widths[-1] <= FLAT)
+
+
+def simplex_volumes(simplices: Array) -> Array:
+    """Volumes (n,) of simplices (n, k + 1, k)."""
+    edges = simplices[:, 1:] - simplices[:, :1]
+    result: Array = np.abs(np.linalg.det(edges)) / math.factorial(simplices.shape[2])
+    return result
+
+
+_INFINITE = 1e30  # DAQP's idea of "no bound"
+
+
+_ACCURACY = 1e-7  # of a step, relative to it
+
+
+@final
+class Hull:
+    """The convex hull of points.
+
+    Args:
+        points: (m, k) with k >= 3; those that are no vertices do no harm.
+
+    Raises:
+        InvalidConstraint: if it is flat.
+    """
+
+    def __init__(self, points: Array) -> None:
+        k = points.shape[1]
+        if len(points) <= k:
+            raise InvalidConstraint(
+                f"Polytope is flat: in {k} coordinates it has at least {k + 1} vertices, but got "
+                f"{len(points)}."
+            )
+        self._scaling = Scaling.of(points)
+        scaled = self._scaling.forth(points)
+        flat = InvalidConstraint(
+            f"Polytope is flat: its vertices lie in fewer than {k} dimensions. Move one of them "
+            "out, or leave a coordinate to others={index: value}."
+        )
+        if is_flat(scaled):
+            raise flat
+        try:
+            hull = ConvexHull(scaled)
+        except QhullError as error:
+            raise flat from error
+        chosen = np.sort(hull.vertices)
+        self.vertices: Array = points[chosen]
+        self._scaled = scaled[chosen]
+        self._scaled_volume = float(hull.volume)
+        equations = np.unique(hull.equations, axis=0)
+        self._normals = equations[:, :-1]
+        # Every vertex is inside, whatever Qhull's rounding.
+        highest = (self._normals @ self._scaled.T).max(axis=1)
+        self._offsets = np.maximum(-equations[:, -1], highest)
+
+    @cached_property
+    def simplices(self) -> Array:
+        """Simplices (n, k + 1, k) that together are the hull."""
+        chosen = Delaunay(self._scaled).simplices
+        volume = float(simplex_volumes(self._scaled[chosen]).sum())
+        # A proof on the simplices is one on the hull only if they leave no gap.
+        if abs(volume - self._scaled_volume) > 1e-9 * self._scaled_volume:
+            raise InvalidConstraint(
+                "Polytope cannot be divided into simplices: some of its vertices nearly coincide "
+                f"({self.vertices.tolist()}). Merge those."
+            )
+        result: Array = self.vertices[chosen]
+        return result
+
+    @cached_property
+    def volume(self) -> float:
+        """In its own coordinates."""
+        return self._scaled_volume * float(self._scaling.half.prod())
+
+    @cached_property
+    def half_spaces(self) -> tuple[Array, Array]:
+        """Normals (m, k) and offsets (m,): normals @ x <= offsets."""
+        normals = self._normals / self._scaling.half
+        return normals, self._offsets + normals @ self._scaling.middle
+
+    def contains(self, points: Array) -> Mask:
+        """Which of the points (n, k) lie inside, or on the boundary up to rounding."""
+        excess = self._scaling.forth(points) @ self._normals.T - self._offsets
+        result: Mask = (excess <= self._scaling.slack).all(axis=1)
+        return result
+
+    def nearest(self, points: Array) -> Array:
+        """The nearest point of the hull to each of the points (n, k)."""
+        result = np.array(points, dtype=np.float64)
+        # One unit for all coordinates: distances must stay what they are.
+        unit = float(self._scaling.half.max())
+        normals = self._normals * (unit / self._scaling.half)
+        lengths = np.linalg.norm(normals, axis=1)
+        normals, offsets = normals / lengths[:, None], self._offsets / lengths
+        inside = (self.vertices.mean(axis=0) - self._scaling.middle) / unit
+        for i in np.flatnonzero(~self.contains(points)):
+            start = (points[i] - self._scaling.middle) / unit
+            end = start + _shortest(normals, offsets - normals @ start)
+            # Rounding may have left it outside; a tiny step towards the middle has not.
+            excess, depth = normals @ end - offsets, normals @ (end - inside)
+            share = max(0.0, float((excess / np.where(excess > 0.0, depth, 1.0)).max()))
+            result[i] = self._scaling.middle + unit * (end + share * (inside - end))
+        return result
+
+
+def _shortest(normals: Array, room: Array) -> Array:
+    """The shortest step with normals @ step <= room, at least one of them negative."""
+    unit = float(-room.min())
+    for active in (_daqp_active, _nnls_active):
+        chosen = active(normals, room / unit)
+        if len(chosen):
+            # Exactly on the half-spaces that hold it back.
+            step = np.linalg.lstsq(normals[chosen], room[chosen] / unit, rcond=None)[0]
+            if (normals @ step <= room / unit + _ACCURACY).all():
+                return unit * np.asarray(step, dtype=np.float64)
+    raise SolverFailure(
+        "A state could not be projected onto a polytope: its half-spaces are nearly parallel. Use "
+        "vertices that are further apart, or units of a common size."
+    )
+
+
+def _daqp_active(normals: Array, room: Array) -> Indices:
+    """The half-spaces whose boundary the step ends on; none if it finds no step."""
+    m = len(room)
+    # H = f = None is DAQP's form for the shortest answer (see minimum_norm).
+    _, _, status, info = daqp.solve(
+        None,
+        None,
+        np.ascontiguousarray(normals),
+        room,
+        np.full(m, -_INFINITE),
+        np.zeros(m, dtype=np.int32),
+        primal_tol=1e-11,
+        dual_tol=1e-13,
+        iter_limit=10_000 + 20 * m,
+    )
+    return np.flatnonzero(info["lam"] if status == 1 else np.zeros(0))
+
+
+def _nnls_active(normals: Array, room: Array) -> Indices:
+    """The same by Lawson and Hanson's least-distance program: slower, but hard to break."""
+    target = np.append(np.zeros(normals.shape[1]), 1.0)
+    try:
+        dual, _ = nnls(np.vstack([-normals.T, -room]), target, maxiter=100 * len(room))
+    except RuntimeError:
+        return np.zeros(0, dtype=np.intp)
+    return np.flatnonzero(dual)

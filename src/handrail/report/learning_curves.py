@@ -1,0 +1,102 @@
+"""Learning curves: score, loss and violation over episodes, several seeds together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from handrail._types import Array
+from handrail.learning import Record
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+BLUE, ORANGE, GREY = "#2166ac", "#b35806", "0.55"
+
+
+Runs = Sequence[Sequence[Record]]  # one sequence of records per seed
+
+
+def draw_scores(axes: Axes, runs: Runs, pass_mark: float | None) -> None:
+    """Every seed's score, the mean over seeds, and its average over the last 100 episodes."""
+    scores = _table(runs, lambda record: record.score)
+    _draw_seeds(axes, scores)
+    mean = mean_over_seeds(scores)
+    axes.plot(mean, color=BLUE, linewidth=1.6, label=_mean_of(runs))
+    if len(mean) >= 20:
+        average = trailing_average(mean, 100)
+        axes.plot(average, color=ORANGE, linewidth=2.0, label="average so far, of at most 100")
+    if pass_mark is not None:
+        axes.axhline(pass_mark, color="black", linestyle=":", linewidth=1.2, label="pass mark")
+    _label(axes, "score")
+
+
+def draw_losses(axes: Axes, runs: Runs) -> None:
+    """The mean loss over seeds, its batch part and the part of the safe returns."""
+    batch = mean_over_seeds(_table(runs, lambda record: record.batch_loss))
+    safe = mean_over_seeds(_table(runs, lambda record: record.safe_loss or 0.0))
+    axes.plot(batch + safe, color=BLUE, linewidth=1.6, label=f"whole loss, {_mean_of(runs)}")
+    axes.plot(safe, color=ORANGE, linewidth=1.4, linestyle="--", label="safe returns' part")
+    _label(axes, "loss")
+
+
+def draw_violations(axes: Axes, runs: Runs, tolerance: float) -> None:
+    """The worst violation of the policy that played each episode; above 0 means broken."""
+    violations = _table(runs, lambda record: record.violation_before)
+    _draw_seeds(axes, violations)
+    worst = "the run" if len(runs) == 1 else "worst of all seeds"
+    axes.plot(np.nanmax(violations, axis=0), color=BLUE, linewidth=1.6, label=worst)
+    axes.axhline(tolerance, color="black", linestyle=":", linewidth=1.2, label="tolerance")
+    axes.set_yscale("symlog", linthresh=max(tolerance, 1e-12))
+    _label(axes, "worst violation (> 0: broken)")
+
+
+def _label(axes: Axes, what: str) -> None:
+    axes.set_xlabel("episode")
+    axes.set_ylabel(what)
+    axes.grid(alpha=0.25)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
+
+
+def _mean_of(runs: Runs) -> str:
+    return "the run" if len(runs) == 1 else f"mean of {len(runs)} seeds"
+
+
+def _draw_seeds(axes: Axes, table: Array) -> None:
+    if len(table) == 1:
+        return
+    for number, row in enumerate(table):
+        axes.plot(
+            row, color=GREY, linewidth=0.7, alpha=0.6, label="one seed" if not number else None
+        )
+
+
+def _table(runs: Runs, value: Callable[[Record], float | None]) -> Array:
+    """(seeds, episodes), NaN where there is nothing."""
+    table = np.full((len(runs), max(len(records) for records in runs)), np.nan)
+    for row, records in zip(table, runs, strict=True):
+        row[: len(records)] = [np.nan if (v := value(r)) is None else v for r in records]
+    return table
+
+
+def mean_over_seeds(table: Array) -> Array:
+    """Over the seeds that have a value; NaN where none has (a frozen policy has no loss)."""
+    counts = (~np.isnan(table)).sum(axis=0)
+    mean: Array = np.nansum(table, axis=0) / np.where(counts, counts, np.nan)
+    return mean
+
+
+def trailing_average(values: Array, window: int) -> Array:
+    """The average of the last `window` values up to each one; of fewer at the beginning.
+
+    From the first NaN on there is none.
+    """
+    sums = np.cumsum(values)
+    before = np.concatenate([np.zeros(window), sums])[: len(sums)]
+    averages: Array = (sums - before) / np.minimum(np.arange(1, len(values) + 1), window)
+    return averages

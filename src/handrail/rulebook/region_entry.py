@@ -1,0 +1,318 @@
+"""`where` and `table` as states: every combination, in the order of the observations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar, final
+
+import numpy as np
+
+from handrail._types import Array
+from handrail.errors import InvalidConstraint
+from handrail.regions import (
+    Ball,
+    Box,
+    Curve,
+    Polytope,
+    Region,
+    Union,
+    parse_expression,
+    parse_linear,
+)
+from handrail.rulebook.findings import gather, unknown
+from handrail.rulebook.schema import (
+    LARGEST,
+    SMALLEST,
+    BallEntry,
+    CurveEntry,
+    PolytopeEntry,
+    RegionEntry,
+)
+from handrail.rulebook.source import KeyPath, Source, Spot
+
+
+def in_words(states: Array, observations: Sequence[str]) -> str:
+    """'x from -2 to 2, x_dot 0, phi 0.25'."""
+    parts = []
+    for name, column in zip(observations, states.T, strict=True):
+        low, high = column.min(), column.max()
+        parts.append(f"{name} {low:g}" if low == high else f"{name} from {low:g} to {high:g}")
+    return ", ".join(parts)
+
+
+# What the library calls things, and what a file calls them.
+_FILE_WORDS: Mapping[str, str | Callable[[re.Match[str]], str]] = {
+    r"^(?:Ball|Curve|Equal|Polytope): ": "",
+    r"^(Ball|Curve|Polytope)(?= )": lambda match: f"the {match[1].lower()}",
+    r" They mean normals @ x <= offsets\.": "",
+    r"leave a coordinate to others=\{index: value\}": "take an observation out of `of`",
+    r"Use Between\(lower, upper, …\) there, or Points\.": "Require two bounds there, such as "
+    "0.45 <= … <= 0.55, or use `where` for single states.",
+    r"Use Points for": "Use `where` for",
+    r"the observations are": "`of` names",
+    r"\bt_min\b": "from",
+    r"\bt_max\b": "to",
+}
+
+
+def region_in_words(region: Region, observations: Sequence[str]) -> str:
+    """'everywhere in a ball of phi, phi_dot (phi from 0.1 to 0.3, phi_dot 0, x 0, x_dot 0)'."""
+    if isinstance(region, Union):
+        parts = "; ".join(_shape_in_words(part, observations) for part in region.parts)
+        return f"everywhere in {len(region.parts)} regions: {parts}"
+    preposition = "on" if isinstance(region, Curve) else "in"
+    return f"everywhere {preposition} {_shape_in_words(region, observations)}"
+
+
+def in_file_words(message: str, names: Sequence[str] = ()) -> str:
+    """A message of the library in the words of a file.
+
+    Args:
+        message: with coordinates by their index.
+        names: of the coordinates.
+    """
+    for pattern, words in _FILE_WORDS.items():
+        message = re.sub(pattern, words, message)
+    return re.sub(r"\bcoordinate (\d+)\b", lambda match: names[int(match[1])], message)
+
+
+def _shape_in_words(region: Region, observations: Sequence[str]) -> str:
+    """The observations of the shape first."""
+    bounds = np.stack(region.bounds)
+    if isinstance(region, Box):
+        return f"a box ({in_words(bounds, observations)})"
+    described = region.describe()
+    of = described.get("coordinates") or np.flatnonzero(bounds[0] < bounds[1]).tolist()
+    order = [*of, *(i for i in range(len(observations)) if i not in of)]
+    names = [observations[i] for i in order]
+    ranges = in_words(bounds[:, order], names)
+    return f"a {described['shape']} of {', '.join(names[: len(of)])} ({ranges})"
+
+
+T = TypeVar("T")
+
+
+# A number, or a range.
+_Extent = float | tuple[float, float]
+
+
+def read_region(
+    source: Source,
+    path: KeyPath,
+    entry: RegionEntry | Sequence[RegionEntry],
+    observations: tuple[str, ...],
+) -> Region:
+    """The region at this path of the file."""
+    if isinstance(entry, RegionEntry):
+        return _Reader(source, path, entry, observations).region()
+    readers = [
+        _Reader(source, (*path, index), part, observations) for index, part in enumerate(entry)
+    ]
+    parts = gather(reader.region for reader in readers)
+    _refuse_repetition(source, path, parts)
+    return Union(parts)
+
+
+def _refuse_repetition(source: Source, path: KeyPath, parts: Sequence[Region]) -> None:
+    described = [part.describe() for part in parts]
+    for index, part in enumerate(described):
+        first = described.index(part)
+        if first < index:
+            line = source.spot((*path, first)).line
+            raise source.spot((*path, index)).error(
+                f"this region repeats the one on line {line}. Remove one of them."
+            )
+
+
+@final
+@dataclass(frozen=True)
+class _Reader:
+    """One mapping of `region`.
+
+    Attributes:
+        source: for messages.
+        path: of the mapping.
+        entry: the mapping.
+        observations: all of the file's, in its order.
+    """
+
+    source: Source
+    path: KeyPath
+    entry: RegionEntry
+    observations: tuple[str, ...]
+
+    def region(self) -> Region:
+        """The shape, or a box if there is none."""
+        region = self._shape()
+        low, high = region.bounds
+        for name, size in zip(self.observations, high - low, strict=True):
+            if 0.0 < size < SMALLEST:
+                raise self._spot().error(
+                    f"{name} varies by {size:g} only, and at least {SMALLEST:g} is needed to "
+                    "compute with. Use other units."
+                )
+        return region
+
+    def _shape(self) -> Region:
+        entry = self.entry
+        if entry.polytope is not None:
+            self._check_names("polytope", entry.polytope.of)
+            return self._polytope(entry.polytope)
+        if entry.ball is not None:
+            self._check_names("ball", entry.ball.of)
+            return self._ball(entry.ball)
+        if entry.curve is not None:
+            self._check_formulas(entry.curve)
+            return self._curve(entry.curve)
+        self._check_coverage("", ())
+        return self._box()
+
+    def _spot(self, *keys: str | int) -> Spot:
+        return self.source.spot((*self.path, *keys))
+
+    def _check_names(self, shape: str, of: Sequence[str]) -> None:
+        for index, name in enumerate(of):
+            spot = self._spot(shape, "of", index)
+            self._check_known(spot, name)
+            if name in of[:index]:
+                raise spot.error(f"`of` names {name!r} twice. Remove one of them.")
+        self._check_coverage(shape, of)
+
+    def _check_formulas(self, curve: CurveEntry) -> None:
+        for name in curve.formulas:
+            self._check_known(self._spot("curve", name), name)
+        self._check_coverage("curve", list(curve.formulas))
+        for name, extent in self.entry.extents.items():
+            if isinstance(extent, list):
+                raise self._spot(name).error(
+                    f"beside a curve {name!r} cannot have a range: only t runs. Give it a number "
+                    "here, or an expression in the curve."
+                )
+
+    def _check_known(self, spot: Spot, name: str) -> None:
+        if name not in self.observations:
+            raise spot.without_key().error(unknown("observation", name, self.observations))
+
+    def _check_coverage(self, shape: str, inside: Sequence[str]) -> None:
+        """Every observation is named once: in the shape or beside it."""
+        for name in self.entry.extents:
+            self._check_known(self._spot(name), name)
+            if name in inside:
+                raise self._spot(name).error(
+                    f"{name!r} is also in the {shape}. Remove it here or there."
+                )
+        named = {*inside, *self.entry.extents}
+        missing = [name for name in self.observations if name not in named]
+        if missing:
+            raise self._spot().error(
+                f"nothing is said about {', '.join(missing)}. Give every observation a number, a "
+                "range such as [-2, 2], or a part in a shape."
+            )
+
+    def _others(self) -> dict[int, _Extent]:
+        """The observations beside the shape, by their index."""
+        extents = self.entry.extents
+        return {
+            index: _plain(extents[name])
+            for index, name in enumerate(self.observations)
+            if name in extents
+        }
+
+    def _indices(self, names: Sequence[str]) -> list[int]:
+        return [self.observations.index(name) for name in names]
+
+    def _box(self) -> Box:
+        ranges = [_ends(extent) for extent in self._others().values()]
+        if all(low == high for low, high in ranges):
+            raise self._spot().error(
+                "every observation is a number: this is a single state, not a region. Give one of "
+                "them a range such as [-2, 2], or use `where`."
+            )
+        return Box([low for low, _ in ranges], [high for _, high in ranges])
+
+    def _polytope(self, entry: PolytopeEntry) -> Polytope:
+        coordinates, others = self._indices(entry.of), self._others()
+        if entry.vertices is not None:
+            for index, vertex in enumerate(entry.vertices):
+                self._check_length(("polytope", "vertices", index), vertex, entry.of)
+            make = partial(Polytope, entry.vertices, coordinates, others)
+            return self._made(make, ("polytope", "vertices"), entry.of)
+        make = partial(Polytope.from_half_spaces, *self._half_spaces(entry), coordinates, others)
+        return self._made(make, ("polytope", "half_spaces"), entry.of)
+
+    def _half_spaces(self, entry: PolytopeEntry) -> tuple[list[list[float]], list[float]]:
+        """Normals and offsets: normals @ observations <= offsets."""
+        normals, offsets = [], []
+        for index, text in enumerate(entry.half_spaces or ()):
+            parse = partial(parse_linear, text, entry.of)
+            found = self._made(parse, ("polytope", "half_spaces", index), entry.of)
+            weights, relation, bound = found
+            self._check_sizes(("polytope", "half_spaces", index), [*weights, bound])
+            sign = 1.0 if relation == "<=" else -1.0
+            normals.append((sign * weights).tolist())
+            offsets.append(sign * bound)
+        return normals, offsets
+
+    def _check_sizes(self, keys: KeyPath, numbers: Sequence[float]) -> None:
+        sizes = [abs(number) for number in numbers if number != 0.0]
+        if min(sizes) < SMALLEST or max(sizes) > LARGEST:
+            raise self._spot(*keys).error(
+                f"its numbers run from {min(sizes):g} to {max(sizes):g} in size, and those between "
+                f"{SMALLEST:g} and {LARGEST:g} can be computed with. Use other units."
+            )
+
+    def _ball(self, entry: BallEntry) -> Ball:
+        self._check_length(("ball", "centre"), entry.centre, entry.of)
+        others = self._others()
+        # The library wants a centre in every coordinate: of a range, its middle.
+        middles = {index: _middle(extent) for index, extent in others.items()}
+        middles |= dict(zip(self._indices(entry.of), entry.centre, strict=True))
+        centre = [middles[index] for index in range(len(self.observations))]
+        ranges = {index: extent for index, extent in others.items() if isinstance(extent, tuple)}
+        make = partial(Ball, centre, entry.radius, self._indices(entry.of), ranges)
+        return self._made(make, ("ball",), self.observations)
+
+    def _curve(self, entry: CurveEntry) -> Curve:
+        for name, formula in entry.formulas.items():
+            if isinstance(formula, str):
+                self._made(partial(parse_expression, formula), ("curve", name), ())
+        fixed = {index: _middle(extent) for index, extent in self._others().items()}
+        formulas = [
+            entry.formulas[name] if name in entry.formulas else fixed[index]
+            for index, name in enumerate(self.observations)
+        ]
+        make = partial(Curve, formulas, entry.from_, entry.to)
+        return self._made(make, ("curve",), self.observations)
+
+    def _check_length(self, keys: KeyPath, values: Sequence[float], of: Sequence[str]) -> None:
+        if len(values) != len(of):
+            raise self._spot(*keys).error(
+                f"expected {len(of)} numbers, one each for {', '.join(of)}, but got {len(values)}."
+            )
+
+    def _made(self, make: Callable[[], T], keys: KeyPath, names: Sequence[str]) -> T:
+        """What `make` makes; what it refuses is an error at these keys."""
+        try:
+            with np.errstate(all="ignore"):  # sizes that vanish are refused when all is made
+                return make()
+        except InvalidConstraint as error:
+            raise self._spot(*keys).error(in_file_words(str(error), names)) from None
+
+
+def _plain(extent: float | Sequence[float]) -> _Extent:
+    if isinstance(extent, Sequence):
+        low, high = extent
+        return low, high
+    return extent
+
+
+def _ends(extent: _Extent) -> tuple[float, float]:
+    return extent if isinstance(extent, tuple) else (extent, extent)
+
+
+def _middle(extent: _Extent) -> float:
+    low, high = _ends(extent)
+    return 0.5 * low + 0.5 * high

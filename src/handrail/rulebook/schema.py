@@ -1,0 +1,571 @@
+"""What the models of a file share: strictness, and alternatives that are told apart by type."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeAlias, final
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from handrail.settings import RunSettings
+
+STRICT = ConfigDict(
+    extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+)
+
+
+# Tags of the alternatives: no name in a file can be mistaken for them in pydantic's paths.
+GRID, TEXT, NUMBER, LIST, MAPPING = "<grid>", "<text>", "<number>", "<list>", "<mapping>"
+
+
+def tag_by_type(**tags: type | tuple[type, ...]) -> Callable[[Any], str | None]:
+    """What tells alternatives apart: the first tag whose type fits."""
+
+    def tag_of(value: Any) -> str | None:
+        fitting = (f"<{tag}>" for tag, kind in tags.items() if isinstance(value, kind))
+        return next(fitting, None)
+
+    return tag_of
+
+
+# Reserved in a region, with an example of each.
+SHAPES = {
+    "polytope": "{of: [phi, phi_dot], vertices: [[0, 0], [0, 1], [1, 0]]}",
+    "ball": "{of: [phi, phi_dot], centre: [0, 0], radius: 0.1}",
+    "curve": '{from: 0, to: 1, phi: "0.2 + 0.1*t"}',
+}
+
+
+# Hulls of more dimensions, or of more vertices, take minutes.
+_MAX_DIMENSIONS = 6
+
+
+_MAX_VERTICES = 1000
+
+
+# Volumes are products of several numbers, and must neither overflow nor vanish.
+LARGEST, SMALLEST = 1e30, 1e-30
+
+
+def _check_size(value: float) -> float:
+    if abs(value) > LARGEST:
+        raise PydanticCustomError(
+            "size",
+            f"{value:g} is too large for a region: at most {LARGEST:g}, either way. Use other "
+            "units.",
+        )
+    return value
+
+
+def _check_ends(ends: list[float]) -> list[float]:
+    if len(ends) != 2:
+        raise PydanticCustomError(
+            "range",
+            f"a range has two ends, such as [-2, 2], but this one has {len(ends)}. For single "
+            "states use `where`.",
+        )
+    if ends[0] >= ends[1]:
+        raise PydanticCustomError(
+            "range",
+            f"a range goes up, but {ends[0]:g} is not below {ends[1]:g}. Exchange the two, or give "
+            "a single number.",
+        )
+    return ends
+
+
+def _check_dimensions(of: list[str]) -> list[str]:
+    if not 2 <= len(of) <= _MAX_DIMENSIONS:
+        raise PydanticCustomError(
+            "dimensions",
+            f"a polytope is in 2 to {_MAX_DIMENSIONS} observations, but `of` names {len(of)}. Give "
+            "the others a number or a range, beside the polytope.",
+        )
+    return of
+
+
+def _check_union(parts: list[Any]) -> list[Any]:
+    if len(parts) < 2:
+        raise PydanticCustomError(
+            "union",
+            f"a list of regions is their union and has at least 2, but this one has {len(parts)}. "
+            "Write a single region as a mapping, without the list.",
+        )
+    return parts
+
+
+Number: TypeAlias = Annotated[float, AfterValidator(_check_size)]
+
+
+Extent: TypeAlias = Annotated[
+    Annotated[Number, Tag(NUMBER)]
+    | Annotated[
+        list[Number],
+        AfterValidator(_check_ends),
+        Field(json_schema_extra={"minItems": 2, "maxItems": 2}),
+        Tag(LIST),
+    ],
+    Discriminator(
+        tag_by_type(list=list, number=(int, float)),
+        custom_error_type="extent",
+        custom_error_message="expected a number, or a range such as [-2, 2]",
+    ),
+]
+
+
+Formula: TypeAlias = Annotated[
+    Annotated[Number, Tag(NUMBER)] | Annotated[str, Tag(TEXT)],
+    Discriminator(
+        tag_by_type(text=str, number=(int, float)),
+        custom_error_type="formula",
+        custom_error_message='expected a number, or an expression in t such as "0.05*cos(t) - 0.2"',
+    ),
+]
+
+
+@final
+class PolytopeEntry(BaseModel):
+    """A polygon, or a convex polytope in more observations."""
+
+    model_config = STRICT | {
+        "json_schema_extra": {
+            "oneOf": [{"required": ["vertices"]}, {"required": ["half_spaces"]}],
+        }
+    }
+
+    of: Annotated[
+        list[str],
+        AfterValidator(_check_dimensions),
+        Field(json_schema_extra={"minItems": 2, "maxItems": _MAX_DIMENSIONS}),
+    ]
+    """The observations it is in."""
+    vertices: (
+        Annotated[list[list[Number]], Field(min_length=3, max_length=_MAX_VERTICES)] | None
+    ) = None
+    """Its corners, a number for each observation of `of`; of two observations in order around the
+    boundary."""
+    half_spaces: Annotated[list[str], Field(min_length=1, max_length=_MAX_VERTICES)] | None = None
+    """Linear inequalities that all hold in it, such as phi_dot <= -8*phi - 2."""
+
+    @model_validator(mode="after")
+    def _is_given_once(self) -> PolytopeEntry:
+        if (self.vertices is None) == (self.half_spaces is None):
+            found = "neither is here. Add" if self.vertices is None else "both are here. Remove"
+            raise PydanticCustomError(
+                "polytope",
+                f"a polytope is given by `vertices` or by `half_spaces`, but {found} one of them.",
+            )
+        return self
+
+
+@final
+class BallEntry(BaseModel):
+    """All states within a radius of a centre."""
+
+    model_config = STRICT
+
+    of: Annotated[list[str], Field(min_length=1)]
+    """The observations it is in."""
+    centre: list[Number]
+    """A number for each observation of `of`."""
+    radius: Annotated[Number, Field(gt=0.0)]
+    """Euclidean, in the observations of `of`."""
+
+
+@final
+class CurveEntry(BaseModel):
+    """The states that expressions give as t runs; further keys are observations."""
+
+    model_config = STRICT | {"extra": "allow"}
+    __pydantic_extra__: dict[str, Formula]
+
+    from_: Annotated[Number, Field(alias="from")]
+    """Where t begins."""
+    to: Number
+    """Where t ends."""
+
+    @property
+    def formulas(self) -> Mapping[str, float | str]:
+        """By observation."""
+        return self.__pydantic_extra__
+
+    @model_validator(mode="after")
+    def _goes_somewhere(self) -> CurveEntry:
+        if self.from_ >= self.to:
+            raise PydanticCustomError(
+                "curve", f"t goes up, but from {self.from_:g} is not below to {self.to:g}."
+            )
+        if not self.formulas:
+            raise PydanticCustomError(
+                "curve",
+                "a curve needs an expression in t for at least one observation, such as "
+                f"{SHAPES['curve']}.",
+            )
+        return self
+
+
+@final
+class RegionEntry(BaseModel):
+    """A number or a range for each observation that is not in the shape."""
+
+    model_config = STRICT | {
+        "extra": "allow",
+        "json_schema_extra": {
+            "not": {
+                "anyOf": [
+                    {"required": ["polytope", "ball"]},
+                    {"required": ["polytope", "curve"]},
+                    {"required": ["ball", "curve"]},
+                ]
+            }
+        },
+    }
+    __pydantic_extra__: dict[str, Extent]
+
+    polytope: PolytopeEntry | None = None
+    """A polygon or polytope in some of the observations, by its vertices or by half-spaces."""
+    ball: BallEntry | None = None
+    """A disk or ball in some of the observations."""
+    curve: CurveEntry | None = None
+    """Expressions in t for some of the observations; the others are numbers."""
+
+    @property
+    def extents(self) -> Mapping[str, float | list[float]]:
+        """The observations outside the shape."""
+        return self.__pydantic_extra__
+
+    @field_validator(*SHAPES, mode="before")
+    @classmethod
+    def _is_a_mapping(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, dict | BaseModel):
+            name = str(info.field_name)
+            raise PydanticCustomError(
+                "shape",
+                f"{name!r} is the key of a shape, and no observation of a region can be called so: "
+                f"expected a mapping such as {SHAPES[name]}",
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _has_one_shape(self) -> RegionEntry:
+        given = [name for name in SHAPES if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise PydanticCustomError(
+                "shapes",
+                f"a region has at most one shape, but this one has {' and '.join(given)}. For "
+                "their union write a list of regions.",
+            )
+        return self
+
+
+RegionOrUnion: TypeAlias = Annotated[
+    Annotated[RegionEntry, Tag(MAPPING)]
+    | Annotated[
+        list[RegionEntry],
+        AfterValidator(_check_union),
+        Field(json_schema_extra={"minItems": 2}),
+        Tag(LIST),
+    ],
+    Discriminator(
+        tag_by_type(mapping=(dict, RegionEntry), list=list),
+        custom_error_type="region",
+        custom_error_message="expected a mapping such as {x: [-2, 2], phi: 0.25}, or a list of "
+        "such mappings",
+    ),
+]
+
+
+REQUIRE = "require"
+
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+
+
+def _check_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise PydanticCustomError(
+            "name",
+            f"{name!r} is no name here: start with a letter and go on with letters, digits and _, "
+            "because requirements are written with it.",
+        )
+    if name == REQUIRE:
+        raise PydanticCustomError("name", "'require' is reserved for the column of a table.")
+    return name
+
+
+def _check_scalar(value: Any) -> Any:
+    finite = math.isfinite(value) if isinstance(value, float) else True
+    if not isinstance(value, bool | int | float | str) or not finite:
+        raise PydanticCustomError("scalar", "expected a number, a text, true or false")
+    return value
+
+
+Name: TypeAlias = Annotated[
+    str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": f"^{_NAME.pattern}$"})
+]
+
+
+Scalar: TypeAlias = Annotated[bool | int | float | str, BeforeValidator(_check_scalar)]
+
+
+@final
+class Grid(BaseModel):
+    """Evenly spaced values, both ends included."""
+
+    model_config = STRICT
+
+    from_: Annotated[float, Field(alias="from")]
+    """The first value."""
+    to: float
+    """The last value."""
+    count: Annotated[int, Field(ge=2)]
+    """How many values."""
+
+    @model_validator(mode="after")
+    def _ascends(self) -> Grid:
+        if self.from_ >= self.to:
+            raise PydanticCustomError(
+                "grid", f"a grid goes up, but from {self.from_:g} is not below to {self.to:g}."
+            )
+        return self
+
+
+Values: TypeAlias = Annotated[
+    Annotated[float, Tag(NUMBER)]
+    | Annotated[list[float], Field(min_length=1), Tag(LIST)]
+    | Annotated[Grid, Tag(GRID)],
+    Discriminator(
+        tag_by_type(grid=(dict, Grid), list=list, number=(int, float)),
+        custom_error_type="values",
+        custom_error_message="expected a number, a list of numbers or a grid such as "
+        "{from: -2, to: 2, count: 9}",
+    ),
+]
+
+
+Where: TypeAlias = Annotated[dict[str, Values], Field(min_length=1)]
+
+
+@final
+class ConstraintEntry(BaseModel):
+    """What the policy must do, and where."""
+
+    model_config = STRICT | {
+        "json_schema_extra": {
+            "oneOf": [
+                {"anyOf": [{"required": ["where"]}, {"required": ["table"]}]},
+                {"required": ["region"]},
+            ]
+        }
+    }
+
+    name: Annotated[str, Field(min_length=1, pattern=r"\S")]
+    """What tables and messages call it; every constraint has a name of its own."""
+    where: (
+        Annotated[
+            Annotated[Where, Tag(MAPPING)] | Annotated[list[Where], Field(min_length=1), Tag(LIST)],
+            Discriminator(
+                tag_by_type(mapping=dict, list=list),
+                custom_error_type="where",
+                custom_error_message="expected a mapping such as {x: 0, phi: [0.2, 0.25]}, or a "
+                "list of such mappings",
+            ),
+        ]
+        | None
+    ) = None
+    """A number, a list of numbers or a grid for each observation: all their combinations. A list of
+    such mappings is their union."""
+    table: str | None = None
+    """A block of text (|): observations name the columns, every further line is a state. The last
+    column may be called require."""
+    region: RegionOrUnion | None = None
+    """Instead of where and table, infinitely many states: a number or a range for each observation,
+    and at most one shape. A list of such mappings is their union."""
+    require: (
+        Annotated[
+            Annotated[str, Tag(TEXT)] | Annotated[list[str], Field(min_length=1), Tag(LIST)],
+            Discriminator(
+                tag_by_type(text=str, list=list),
+                custom_error_type="require",
+                custom_error_message="expected a requirement such as right >= 0.95, or a list of "
+                "requirements",
+            ),
+        ]
+        | None
+    ) = None
+    """What the probabilities of actions (right >= 0.95), or continuous actions in the mean
+    (torque >= 0.5), must obey at these states."""
+    priority: Annotated[float, Field(gt=0.0)] = 1.0
+    """How much more than others it matters when constraints are soft."""
+
+    @field_validator("region")
+    @classmethod
+    def _is_the_only_place(cls, value: Any, info: ValidationInfo) -> Any:
+        others = [key for key in ("where", "table") if info.data.get(key) is not None]
+        if others and value is not None:
+            raise PydanticCustomError(
+                "place",
+                "a constraint has either `region`, or `where` and `table`, but this one has "
+                f"`region` and `{'` and `'.join(others)}`. Remove one, or write two constraints.",
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> ConstraintEntry:
+        if self.where is None and self.table is None and self.region is None:
+            raise PydanticCustomError(
+                "place",
+                "a constraint needs `where` or `table` (or both), or a `region`: the states it is "
+                "about.",
+            )
+        return self
+
+
+@final
+class EnvironmentEntry(BaseModel):
+    """A Gymnasium environment and how to make it."""
+
+    model_config = STRICT
+
+    id: Annotated[str, Field(min_length=1)]
+    """The name it is registered under, such as CartPole-v1."""
+    max_episode_steps: Annotated[int, Field(ge=1)] | None = None
+    """When episodes are cut off; the environment's own limit if left out."""
+    options: dict[str, Scalar] = {}
+    """What else gymnasium.make is told, such as gravity: 9.8."""
+
+    @field_validator("id")
+    @classmethod
+    def _imports_nothing(cls, value: str) -> str:
+        if ":" in value:
+            module = value.partition(":")[0]
+            raise PydanticCustomError(
+                "environment",
+                f"a constraint file imports nothing, so {value!r} is refused. Leave out "
+                f"'{module}:', and import the module on the command line: --import {module}.",
+            )
+        return value
+
+
+def _check_range(ends: Any) -> Any:
+    numbers = isinstance(ends, list) and all(type(end) in (int, float) for end in ends)
+    if not numbers or len(ends) != 2:
+        raise PydanticCustomError("range", "expected a range of two numbers such as [-2, 2]")
+    if ends[0] >= ends[1]:
+        raise PydanticCustomError(
+            "range", f"a range goes up, but {ends[0]:g} is not below {ends[1]:g}."
+        )
+    return ends
+
+
+Range: TypeAlias = Annotated[
+    list[float], Field(min_length=2, max_length=2), BeforeValidator(_check_range)
+]
+
+
+@final
+class PictureEntry(BaseModel):
+    """The plane of observations that pictures of the policy show."""
+
+    model_config = STRICT
+
+    across: str
+    """The observation on the horizontal axis."""
+    up: str
+    """The observation on the vertical axis."""
+    across_range: Annotated[list[float], Field(min_length=2, max_length=2)]
+    """From and to, on the horizontal axis."""
+    up_range: Annotated[list[float], Field(min_length=2, max_length=2)]
+    """From and to, on the vertical axis."""
+    at: dict[str, float] = {}
+    """What the other observations are; 0 if left out."""
+    action: str
+    """The action whose probability (or mean, if it is continuous) is shown."""
+
+
+def _in_full(value: Any) -> Any:
+    """`environment: CartPole-v1` is short for `environment: {id: CartPole-v1}`."""
+    if isinstance(value, str):
+        return {"id": value}
+    if not isinstance(value, dict):
+        raise PydanticCustomError(
+            "environment",
+            "expected the id of an environment, or {id: CartPole-v1, max_episode_steps: 200}",
+        )
+    return value
+
+
+def _several(actions: Any) -> Any:
+    if isinstance(actions, list) and len(actions) == 1:
+        raise PydanticCustomError(
+            "actions",
+            "a single discrete action leaves nothing to decide; a continuous one needs its range, "
+            f"such as {{{actions[0]}: [-2, 2]}}.",
+        )
+    return actions
+
+
+@final
+class File(BaseModel):
+    """A Handrail constraint file: an environment, its names, and what the policy must obey."""
+
+    model_config = STRICT
+
+    description: str | None = None
+    """One line for people."""
+    environment: Annotated[
+        EnvironmentEntry, BeforeValidator(_in_full, json_schema_input_type=str | EnvironmentEntry)
+    ]
+    """The id of a Gymnasium environment, or a mapping with its id and options."""
+    observations: Annotated[list[Name], Field(min_length=1, max_length=1000)]
+    """A name for each number that the environment observes, in its order."""
+    actions: Annotated[
+        Annotated[
+            list[Name], Field(min_length=2, max_length=1000), BeforeValidator(_several), Tag(LIST)
+        ]
+        | Annotated[
+            dict[Name, Range],
+            Field(min_length=1, max_length=1000, json_schema_extra={"additionalProperties": False}),
+            Tag(MAPPING),
+        ],
+        Discriminator(
+            tag_by_type(mapping=dict, list=list),
+            custom_error_type="actions",
+            custom_error_message="expected a list of names (discrete actions), or a mapping such "
+            "as {torque: [-2, 2]} (continuous actions and their ranges)",
+        ),
+    ]
+    """A name for each action, in the environment's order: a list of discrete actions, or continuous
+    ones with their ranges, such as {torque: [-2, 2]}."""
+    definitions: Any = None
+    """A place for YAML anchors; otherwise ignored."""
+    constraints: Annotated[list[ConstraintEntry], Field(min_length=1)]
+    """What the policy must obey."""
+    settings: RunSettings = RunSettings()
+    """How the run learns."""
+    pass_mark: float | None = None
+    """The 100-episode average that counts as solved."""
+    picture: PictureEntry | None = None
+    """The plane that pictures of the policy show."""
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of constraint files."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **File.model_json_schema(),
+        "title": "Handrail constraint file",
+    }

@@ -1,0 +1,70 @@
+"""Folders of runs: one run per seed, `seed-0`, `seed-1`, …, and what concerns them together."""
+
+from __future__ import annotations
+
+import re
+from handrail.errors import InvalidArgument, InvalidRun
+from handrail.rulebook import Rulebook, with_settings
+from handrail.runs.run import Run, is_run
+from pathlib import Path
+
+
+
+def free_folder(name: str) -> Path:
+    """runs/name, or runs/name-2, runs/name-3, …: the first that is not there yet."""
+    candidate, number = Path("runs") / name, 1
+    while candidate.exists():
+        number += 1
+        candidate = Path("runs") / f"{name}-{number}"
+    return candidate
+
+
+def seed_folder(group: Path, seed: int) -> Path:
+    """Where a group keeps the run of a seed."""
+    return group / f"seed-{seed}"
+
+
+def open_runs(folder: Path) -> list[Run]:
+    """The run in a folder, or the runs of a group, by seed."""
+    if is_run(folder):
+        return [Run.open(folder)]
+    members = _members(folder)
+    if not members:
+        raise InvalidRun(
+            f"{folder} holds no run. Give a folder that `handrail train` wrote: a run such as "
+            "runs/cartpole/seed-0, or a group of them such as runs/cartpole."
+        )
+    return [Run.open(one) for one in sorted(members, key=_seed_of)]
+
+
+def only_run(folder: Path, purpose: str) -> Run:
+    """The one run in a folder; several are refused, with what one is wanted for."""
+    runs = open_runs(folder)
+    if len(runs) > 1:
+        raise InvalidArgument(
+            f"{purpose}, but {folder} holds {len(runs)} runs. Name one of them: {runs[0].folder}."
+        )
+    return runs[0]
+
+
+def refuse_mixing(group: Path, rulebook: Rulebook) -> None:
+    """Runs of one group differ in their seed alone; else their average means nothing."""
+    for folder in _members(group):
+        run = Run.open(folder)
+        same = with_settings(run.rulebook, seed=rulebook.settings.seed).settings
+        if run.rulebook.text != rulebook.text or same != rulebook.settings:
+            raise InvalidArgument(
+                f"{group} holds runs of other constraints or settings ({folder.name}). Choose "
+                "another folder with --out."
+            )
+
+
+def _members(group: Path) -> list[Path]:
+    if not group.is_dir():
+        return []
+    return [one for one in group.iterdir() if re.fullmatch(r"seed-\d+", one.name) and is_run(one)]
+
+
+def _seed_of(folder: Path) -> int:
+    found = re.search(r"\d+$", folder.name)
+    return int(found[0]) if found else 0

@@ -1,0 +1,127 @@
+"""Constraints kept on one model: what is held, how, and what each holding did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import final
+
+import numpy as np
+import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
+
+from handrail._threads import one_thread
+from handrail.constraints import Expansion, Selection, expand
+from handrail.enforcement import Enforcement, impossible_at_one_state, make_rules
+from handrail.errors import UnsatisfiedConstraints
+from handrail.policies import Policy
+from handrail.rulebook import Stated
+from handrail.sb3.policy import policy_of
+
+_SPACINGS = 4.0
+
+
+@final
+@dataclass(frozen=True)
+class Holding:
+    """The constraints were made to hold once.
+
+    Attributes:
+        timesteps: of the environment, until then.
+        violation_before: the worst, as the learner left the policy; regions on a sample.
+        violation_after: the worst of the policy that acts from here; positive means broken.
+        iterations: linearisations it took; 0 if the policy obeyed already.
+        active: constraint rows that held the last step.
+        seconds: it took.
+        parameter_change: ‖Δθ‖ of the actor.
+    """
+
+    timesteps: int
+    violation_before: float
+    violation_after: float
+    iterations: int
+    active: int
+    seconds: float
+    parameter_change: float
+
+
+@final
+class Keeper:
+    """Keeps constraints on a model.
+
+    Args:
+        model: its actor is changed in place.
+        stated: what must hold.
+        selection: how regions are held.
+        tolerance: the largest violation allowed; what is finer than the model computes is not
+            asked of it.
+
+    Attributes:
+        policy: of the model, on its very parameters.
+        tolerance: the largest violation allowed of this model.
+        rules: remember from one holding to the next which states of regions matter.
+    """
+
+    def __init__(
+        self, model: BaseAlgorithm, stated: Stated, selection: Selection, tolerance: float
+    ) -> None:
+        self._model = model
+        self._network = model.policy
+        self.policy = policy_of(model)
+        stated.check_spaces(model.observation_space, model.action_space)
+        expansion = expand(stated.constraints, self.policy)
+        self._fixed = expansion.fixed
+        self.tolerance = max(tolerance, _finest(expansion, self.policy))
+        self.rules = make_rules(expansion, selection, self.policy)
+
+    def keeps(self, model: BaseAlgorithm) -> bool:
+        """Whether this is the model, with the network it had."""
+        return model is self._model and model.policy is self._network
+
+    def hold(self) -> tuple[Holding, Enforcement]:
+        """Make the model obey now; on failure it is as it was."""
+        start = perf_counter()
+        self._network.set_training_mode(False)  # as it acts; `train` goes back by itself
+        with one_thread():
+            before = self.rules.measure(self.policy).worst_violation
+            result = self.rules.hold(self.policy, self.tolerance)
+        timesteps = self._model.num_timesteps
+        if not result.satisfied:
+            raise UnsatisfiedConstraints(
+                f"After {timesteps} timesteps the constraints could not be made to hold; the "
+                f"policy is as {type(self._model).__name__} left it. {result.reason}"
+                f"{self._hint()}"
+            )
+        holding = Holding(
+            timesteps=timesteps,
+            violation_before=before,
+            violation_after=result.worst_violation,
+            iterations=result.iterations,
+            active=result.history[-1].active if result.history else 0,
+            seconds=perf_counter() - start,
+            parameter_change=result.parameter_change,
+        )
+        return holding, result
+
+    def _hint(self) -> str:
+        """What only a fresh network of Stable-Baselines3 has: a last layer that is almost zero."""
+        if self._model.num_timesteps or not getattr(self._network, "ortho_init", False):
+            return ""
+        if self._fixed is not None and impossible_at_one_state(self._fixed) is not None:
+            return ""  # no network could
+        return (
+            " A fresh network of Stable-Baselines3 is almost linear, which may be why: try "
+            'policy_kwargs={"ortho_init": False}.'
+        )
+
+
+def _finest(expansion: Expansion, policy: Policy) -> float:
+    """What outputs near the largest bound can be told apart by: a mean of 750 is not held to 1e-5.
+
+    A few spacings of the numbers, since a network's last sum rounds more than once.
+    """
+    if policy.dtype == torch.float64 or expansion.fixed is None:
+        return 0.0
+    bounds = np.abs([expansion.fixed.lower, expansion.fixed.upper])
+    largest = bounds[np.isfinite(bounds)].max(initial=0.0)
+    return _SPACINGS * torch.finfo(policy.dtype).eps * float(largest)

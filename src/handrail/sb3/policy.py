@@ -1,0 +1,335 @@
+"""The actor of an actor-critic policy as a module of its own, on the very same parameters.
+
+What the critic uses as well is no part of it: changing that would change what the critic says.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, final
+
+import gymnasium as gym
+import numpy as np
+import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.distributions import CategoricalDistribution, DiagGaussianDistribution
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.preprocessing import is_image_space, preprocess_obs
+from stable_baselines3.common.torch_layers import FlattenExtractor
+from torch import Tensor, nn
+
+from handrail._types import Array
+from handrail.errors import InvalidPolicy
+from handrail.policies import CategoricalPolicy, GaussianPolicy, Policy, Quantity
+
+# An `ActorCriticPolicy`, or sb3-contrib's `MaskableActorCriticPolicy`, which is none but looks it.
+ActorCritic = Any
+
+
+@final
+class PreparedActor(nn.Module):
+    """Layers of the actor, behind what is not theirs to change.
+
+    Args:
+        prepare: observations (n, *observation_shape) to what the layers take. A plain function:
+            copies of the module share it, and nothing it uses is among the module's parameters.
+        layers: to the raw outputs (n, n_actions).
+        observation_shape: of one observation, which the layers do not tell.
+    """
+
+    def __init__(
+        self,
+        prepare: Callable[[Tensor], Tensor],
+        layers: nn.Sequential,
+        observation_shape: tuple[int, ...],
+    ) -> None:
+        super().__init__()
+        self._prepare = prepare
+        self.observation_shape = observation_shape
+        self.layers = layers
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """Raw outputs (n, n_actions), in the precision of the layers."""
+        dtype = next(self.layers.parameters()).dtype
+        outputs: Tensor = self.layers(self._prepare(observations).to(dtype))
+        return outputs
+
+
+def actor_of(policy: ActorCritic) -> nn.Module:
+    """Observations (n, *observation_shape) to logits or mean actions (n, n_actions).
+
+    A plain nn.Sequential wherever observations reach the layers as they are: that is what proofs
+    and the fast passes look into.
+    """
+    extractor = policy.pi_features_extractor
+    layers = [*_layers(policy.mlp_extractor.policy_net), policy.action_net]
+    shape: tuple[int, ...] = policy.observation_space.shape
+    scaled = policy.normalize_images and is_image_space(policy.observation_space)
+    if type(extractor) is FlattenExtractor and not scaled:
+        flatten = [nn.Flatten()] if len(shape) > 1 else []
+        return nn.Sequential(*flatten, *layers)
+    if _shares_parameters(extractor, critic_parts(policy)):
+        return PreparedActor(_features(policy, extractor), nn.Sequential(*layers), shape)
+    return PreparedActor(_as_seen(policy), nn.Sequential(extractor, *layers), shape)
+
+
+def critic_parts(policy: ActorCritic) -> tuple[nn.Module, ...]:
+    """All that the value of a state comes from."""
+    return policy.vf_features_extractor, policy.mlp_extractor.value_net, policy.value_net
+
+
+def critic_parameters(policy: ActorCritic) -> Iterator[nn.Parameter]:
+    """Those that must stay as they are."""
+    for part in critic_parts(policy):
+        yield from part.parameters()
+
+
+def _layers(network: nn.Module) -> list[nn.Module]:
+    return list(network) if type(network) is nn.Sequential else [network]
+
+
+def _shares_parameters(part: nn.Module, others: tuple[nn.Module, ...]) -> bool:
+    theirs = {id(parameter) for other in others for parameter in other.parameters()}
+    return any(id(parameter) in theirs for parameter in part.parameters())
+
+
+def _as_seen(policy: ActorCritic) -> Callable[[Tensor], Tensor]:
+    """Observations as Stable-Baselines3 shows them to the network: images between 0 and 1."""
+    space: gym.Space[Any] = policy.observation_space
+    normalize_images: bool = policy.normalize_images
+
+    def prepare(observations: Tensor) -> Tensor:
+        seen = preprocess_obs(observations, space, normalize_images=normalize_images)
+        assert isinstance(seen, Tensor)  # observations of several parts are refused
+        return seen
+
+    return prepare
+
+
+def _features(policy: ActorCritic, extractor: nn.Module) -> Callable[[Tensor], Tensor]:
+    """What a features extractor makes of observations, at its present weights and precision."""
+    as_seen = _as_seen(policy)
+
+    def prepare(observations: Tensor) -> Tensor:
+        with torch.no_grad():
+            features: Tensor = extractor(as_seen(observations))
+        return features
+
+    return prepare
+
+
+WHAT_WORKS = "PPO, A2C, TRPO and MaskablePPO"
+
+
+_PARTS = ("pi_features_extractor", "mlp_extractor", "action_net", "value_net", "action_dist")
+
+
+# Of sb3-contrib, which is optional: a model that uses these modules has imported them.
+_MASKABLE = "sb3_contrib.common.maskable.policies"
+
+
+_MASKED = "sb3_contrib.common.maskable.distributions"
+
+
+# All that stands between the layers and an action: in rollouts, in updates and in `predict`.
+_WAYS_TO_ACT = (
+    "forward",
+    "predict",
+    "_predict",
+    "get_distribution",
+    "evaluate_actions",
+    "_get_action_dist_from_latent",
+    "extract_features",
+)
+
+
+_PROBES = 4  # observations at which the actor is compared with the policy it was taken from
+
+
+_AGREEMENT = 1e-3  # of the spread of the raw outputs: those of a fresh network are tiny
+
+
+_ROUNDING = 32.0 * float(np.finfo(np.float32).eps)  # of their size
+
+
+def policy_of(model: BaseAlgorithm) -> Policy:
+    """The policy that a model acts by, on the very parameters of the model.
+
+    `hr.enforce(policy_of(model), constraints)` therefore changes the model, its critic excepted,
+    and `model.save` saves it so. The model is put into evaluation mode, in which it acts; training
+    leaves that mode by itself.
+
+    Args:
+        model: PPO, A2C, or sb3-contrib's TRPO or MaskablePPO. Of MaskablePPO, these are the
+            probabilities before any mask; of continuous actions, the means before they are clipped,
+            and `std` is a copy of what log_std says now: it does not follow a model that learns on.
+    """
+    policy = _actor_critic(model)
+    refuse_normalised_observations(model)
+    _refuse_observations(policy.observation_space)
+    policy.set_training_mode(False)
+    actor = actor_of(policy)
+    untouchable = {id(parameter) for parameter in critic_parameters(policy)}
+    if any(id(parameter) in untouchable for parameter in actor.parameters()):
+        raise InvalidPolicy(
+            f"The actor of this {type(policy).__name__} shares layers with its critic, so it "
+            "cannot be changed alone. Give each its own layers behind the features extractor."
+        )
+    found = _by_distribution(policy, actor)
+    _compare(policy, found)
+    return found
+
+
+def refuse_normalised_observations(model: BaseAlgorithm) -> None:
+    """Constraints speak of the environment's numbers; the policy must see the same ones.
+
+    A model without an environment, as one just loaded, does not say what it was trained on.
+    """
+    env = model.get_env()
+    if env is None:
+        return
+    normalised = model.get_vec_normalize_env()
+    by_sb3 = normalised is not None and normalised.norm_obs
+    by_gymnasium = any(env.env_is_wrapped(gym.wrappers.NormalizeObservation))
+    if by_sb3 or by_gymnasium:
+        name = "VecNormalize(norm_obs=True)" if by_sb3 else "NormalizeObservation"
+        raise InvalidPolicy(
+            f"{name} shows the policy other numbers than those that constraints speak of, and "
+            "changes its scale during every rollout. Use VecNormalize(env, norm_obs=False) "
+            "(rewards may be normalised), or scale observations by fixed numbers, for example with "
+            "gymnasium.wrappers.TransformObservation(env, lambda seen: seen / sizes, new_space), "
+            "and write the constraints in these."
+        )
+
+
+def _actor_critic(model: Any) -> ActorCritic:
+    if not isinstance(model, BaseAlgorithm):
+        raise InvalidPolicy(
+            f"Expected a model of Stable-Baselines3, such as PPO('MlpPolicy', env), but got "
+            f"{type(model).__name__}."
+        )
+    policy, name = model.policy, type(model).__name__
+    kind = type(policy).__name__
+    if hasattr(policy, "lstm_actor"):
+        raise InvalidPolicy(
+            f"{name} remembers: what its {kind} does depends on more than the observation, so "
+            f"constraints at states say nothing about it. Handrail works with {WHAT_WORKS}."
+        )
+    if any(not hasattr(policy, part) for part in _PARTS):
+        raise InvalidPolicy(
+            f"{name} has no actor-critic policy (its policy is {kind}). Handrail works with "
+            f"{WHAT_WORKS}."
+        )
+    if not hasattr(policy.mlp_extractor, "policy_net"):
+        raise InvalidPolicy(
+            f"The actor's layers are not to be found: {type(policy.mlp_extractor).__name__} has no "
+            "`policy_net`. Name the actor's part of a custom network policy_net, the critic's "
+            "value_net."
+        )
+    _refuse_own_ways_to_act(policy)
+    return policy
+
+
+def _refuse_own_ways_to_act(policy: ActorCritic) -> None:
+    """By identity: what a method of somebody else does at other weights, no numbers can tell."""
+    bases = _known_policies()
+    base = next((one for one in bases if isinstance(policy, one)), None)
+    if base is None:
+        raise InvalidPolicy(
+            f"{type(policy).__name__} is no {' or '.join(one.__name__ for one in bases)}, so how "
+            f"it acts is not known. Handrail works with the policies of {WHAT_WORKS}."
+        )
+    for name in _WAYS_TO_ACT:
+        method = getattr(policy, name)
+        if getattr(method, "__func__", method) is not getattr(base, name):
+            raise InvalidPolicy(
+                f"{type(policy).__name__} does not act by its layers alone: it has a `{name}` of "
+                f"its own instead of that of {base.__name__}. Handrail changes layers, so it "
+                "cannot hold a policy with a forward pass of its own. Put what it does into "
+                "policy_net or a features extractor."
+            )
+
+
+def _known_policies() -> list[type[Any]]:
+    maskable = sys.modules.get(_MASKABLE)
+    return [ActorCriticPolicy, *([] if maskable is None else [maskable.MaskableActorCriticPolicy])]
+
+
+def _refuse_observations(space: gym.Space[Any]) -> None:
+    if isinstance(space, gym.spaces.Dict):
+        raise InvalidPolicy(
+            f"Constraints speak of states as arrays, but this model observes a Dict (MultiInput) "
+            f"of {', '.join(space)}. Wrap the environment with "
+            "gymnasium.wrappers.FlattenObservation and use MlpPolicy."
+        )
+    if not isinstance(space, gym.spaces.Box):
+        raise InvalidPolicy(
+            f"Constraints speak of states as arrays of numbers (Box), but this model observes "
+            f"{space}. Wrap the environment with gymnasium.wrappers.FlattenObservation."
+        )
+
+
+def _by_distribution(policy: ActorCritic, actor: nn.Module) -> Policy:
+    """The policy whose head is the model's distribution; a class derived from it may be another."""
+    distribution = policy.action_dist
+    masked = sys.modules.get(_MASKED)
+    categorical = [
+        CategoricalDistribution,
+        *([] if masked is None else [masked.MaskableCategoricalDistribution]),
+    ]
+    if type(distribution) in categorical:
+        return CategoricalPolicy(actor)
+    if policy.squash_output:
+        raise InvalidPolicy(
+            "squash_output=True sends mean actions through tanh; constraints on them are not "
+            "supported. Leave it at False."
+        )
+    if type(distribution) is DiagGaussianDistribution:
+        return GaussianPolicy(actor, policy.log_std.detach().exp().double().tolist())
+    remedy = (
+        "Leave use_sde at False, and action_dist as Stable-Baselines3 makes it."
+        if isinstance(policy.action_space, gym.spaces.Box | gym.spaces.Discrete)
+        else "Make one Discrete action of all combinations, if they are few."
+    )
+    raise InvalidPolicy(
+        f"Constraints speak of the probabilities of Discrete actions, or of the means of "
+        f"continuous ones with independent noise, but this model acts in {policy.action_space} "
+        f"through {type(distribution).__name__}. {remedy}"
+    )
+
+
+def _compare(policy: ActorCritic, found: Policy) -> None:
+    """A network with a forward pass of its own would act otherwise than its layers say."""
+    space = policy.observation_space
+    chance = np.random.default_rng(0).uniform(-10.0, 10.0, (_PROBES, *space.shape))
+    observations = np.clip(chance, space.low, space.high).astype(space.dtype)
+    raw = found.raw(observations)
+    expected = _comparable(raw, found.quantity)
+    allowed = _AGREEMENT * np.ptp(expected) + _ROUNDING * np.abs(raw).max()
+    for acts in _raw_outputs(policy, found.quantity, observations):
+        difference = np.abs(_comparable(acts, found.quantity) - expected).max()
+        if not difference <= allowed:
+            raise InvalidPolicy(
+                f"{type(policy).__name__} does not act by its layers alone (features extractor, "
+                f"policy_net, action_net): its outputs differ by up to {difference:.2g}. Handrail "
+                "changes layers, so it cannot hold a policy with a forward pass of its own."
+            )
+
+
+def _raw_outputs(policy: ActorCritic, quantity: Quantity, observations: Array) -> list[Array]:
+    """Logits or means (n, n_actions) by Stable-Baselines3: in rollouts, and in `predict`."""
+    seen = torch.as_tensor(observations, device=policy.device)
+    with torch.no_grad():
+        policy.forward(seen, deterministic=True)  # leaves its distribution in action_dist
+        in_rollouts = policy.action_dist.distribution
+        in_predict = policy.get_distribution(seen).distribution
+    name = "logits" if quantity is Quantity.PROBABILITY else "mean"
+    return [getattr(one, name).double().cpu().numpy() for one in (in_rollouts, in_predict)]
+
+
+def _comparable(raw: Array, quantity: Quantity) -> Array:
+    """Logits mean the same whatever is added to all of them."""
+    common = raw.mean(axis=1, keepdims=True) if quantity is Quantity.PROBABILITY else 0.0
+    comparable: Array = raw - common
+    return comparable

@@ -1,0 +1,30 @@
+"""The first order of a network: gradients and the tangent kernel."""
+
+from handrail.tangent.batch import Batch, PolicyGradient, policy_gradient
+from handrail.tangent.gradient import (
+    Gradient,
+    pull_back,
+    push_forward,
+    restore,
+    snapshot,
+    take_step,
+)
+from handrail.tangent.gram_matrix import Functionals, gram, gram_diagonal
+from handrail.tangent.kernel import predict_change, tangent_kernel
+
+__all__ = [
+    "Batch",
+    "Functionals",
+    "Gradient",
+    "PolicyGradient",
+    "gram",
+    "gram_diagonal",
+    "policy_gradient",
+    "predict_change",
+    "pull_back",
+    "push_forward",
+    "restore",
+    "snapshot",
+    "take_step",
+    "tangent_kernel",
+]

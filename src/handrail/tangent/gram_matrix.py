@@ -1,0 +1,135 @@
+"""Inner products of the gradients of many functionals of the raw outputs, in blocks (H4).
+
+Memory beyond the result is bounded whatever n is: factors are held for one pair of blocks at a
+time and recomputed when needed again, which costs little next to the products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from handrail._types import Array
+from handrail.policies import ROWS_PER_PASS, Chain, Policy
+from handrail.tangent.factors import Factor, Factoriser, OuterFactor, concatenate_factors
+
+# Factors held at a time; 512 MiB are some 6,500 rows of a 5000-wide network.
+BLOCK_BYTES = 512 * 2**20
+
+
+# Rows of one matrix product: small enough that a symmetric kernel costs little more than half,
+# large enough for the full speed of the product.
+TILE = 256
+
+
+# States whose activations fit in the cache together, block by block.
+_FEW = 64
+
+
+@final
+class Functionals:
+    """w · raw(s) for n states with r functionals each.
+
+    Args:
+        policy: whose network.
+        states: (n, *observation_shape).
+        raw_weights: (n, r, n_actions).
+    """
+
+    def __init__(self, policy: Policy, states: ArrayLike, raw_weights: Array) -> None:
+        self._inputs = policy.to_tensor(states)
+        self._weights = torch.as_tensor(raw_weights).to(self._inputs)
+        self._fused = policy.fused()
+        self._factorise = _factoriser(policy, self._inputs)
+        self.shape = self._weights.shape[:2]
+
+    def gram_of_few(self) -> Array | None:
+        """All inner products in one compiled pass, where that is faster than matrix products."""
+        n, r = self.shape
+        if self._fused is None or r != 1 or n > _FEW:
+            return None
+        products = self._fused.kernel(self._inputs.numpy(), self._weights[:, 0].numpy())
+        return products[:, None, :, None]
+
+    def blocks(self) -> list[slice]:
+        """Consecutive states whose factors fit in memory."""
+        n = len(self._inputs)
+        if n <= TILE:
+            return [slice(0, n)]
+        example = self.factors(slice(0, 1))
+        bytes_per_state = sum(factor.n_bytes() for factor in example)
+        size = max(TILE, BLOCK_BYTES // bytes_per_state // TILE * TILE)
+        return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+    def factors(self, block: slice) -> list[Factor]:
+        """The factors of a block of states, pass by pass."""
+        inputs = self._inputs[block].split(ROWS_PER_PASS)
+        weights = self._weights[block].split(ROWS_PER_PASS)
+        passes = [self._factorise(i, w) for i, w in zip(inputs, weights, strict=True)]
+        return [concatenate_factors(parts) for parts in zip(*passes, strict=True)]
+
+
+def _factoriser(policy: Policy, example: Tensor) -> Callable[[Tensor, Tensor], list[Factor]]:
+    """Inputs (n, …) and weights (n, r, n_actions) to factors, without a graph where it can be."""
+    chain = Chain.of(policy.module)
+    if chain is None:
+        return Factoriser(policy.module, example)
+
+    def factorise(inputs: Tensor, weights: Tensor) -> list[Factor]:
+        return [
+            OuterFactor(one.inputs.double(), one.signals.double(), one.has_bias)
+            for one in chain.passes(inputs, weights)
+        ]
+
+    return factorise
+
+
+def gram(rows: Functionals, columns: Functionals) -> Array:
+    """Inner products (n, r, n', r'); only half of them are computed when both are the same."""
+    symmetric = rows is columns
+    of_few = rows.gram_of_few() if symmetric else None
+    if of_few is not None:
+        return of_few
+    result = np.empty((*rows.shape, *columns.shape))
+    for row_block in rows.blocks():
+        left = rows.factors(row_block)
+        for column_block in columns.blocks():
+            if symmetric and column_block.start < row_block.start:
+                continue
+            diagonal = symmetric and column_block == row_block
+            right = left if diagonal else columns.factors(column_block)
+            target = result[row_block, :, column_block]
+            _fill(target, left, right, diagonal)
+            if symmetric and not diagonal:
+                result[column_block, :, row_block] = target.transpose(2, 3, 0, 1)
+    return result
+
+
+def gram_diagonal(functionals: Functionals) -> Array:
+    """Squared lengths (n, r) of the gradients, without any product between states."""
+    blocks = [
+        sum((factor.squares() for factor in functionals.factors(block)), torch.zeros(()))
+        for block in functionals.blocks()
+    ]
+    result: Array = torch.cat(blocks).numpy()
+    return result
+
+
+def _fill(target: Array, left: list[Factor], right: list[Factor], diagonal: bool) -> None:
+    """Write the products of two blocks; of a diagonal block, one triangle and its mirror."""
+    n, n_other = target.shape[0], target.shape[2]
+    for top in range(0, n, TILE):
+        rows = slice(top, min(top + TILE, n))
+        for start in range(top if diagonal else 0, n_other, TILE):
+            columns = slice(start, min(start + TILE, n_other))
+            tile = torch.zeros(())
+            for a, b in zip(left, right, strict=True):
+                tile = tile + a[rows].gram(b[columns])
+            target[rows, :, columns] = tile.numpy()
+            if diagonal and start != top:
+                target[columns, :, rows] = tile.permute(2, 3, 0, 1).numpy()

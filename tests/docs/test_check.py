@@ -1,0 +1,81 @@
+"""The docs: every example runs, every link leads somewhere, and the demonstration demonstrates."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import handrail as hr
+from handrail.report.drawing import draw_policy, draw_states, new_figure
+from handrail.report.plane import Slice
+from tests.conftest import small_policy
+from tests.support.paths import ROOT
+
+
+def load(path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+check = load("docs/check.py")
+
+
+@pytest.mark.parametrize("page", check.pages(), ids=lambda page: page.name)
+def test_examples_run_and_links_lead_somewhere(page: Path) -> None:
+    assert check.broken_links(page) == []
+    n_examples = check.run_examples(page)
+    if page in (ROOT / "README.md", ROOT / "docs" / "concepts.md"):
+        assert n_examples >= 3
+
+
+def test_the_readme_quotes_the_conflict_as_it_is_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = (ROOT / "README.md").read_text()
+    check.run_examples(ROOT / "README.md")
+    printed = capsys.readouterr().out
+    quoted = text[text.index("# No step satisfies") : text.index(" Relax one of them, …")]
+    assert quoted.replace("\n# ", " ").removeprefix("# ") in printed
+
+
+def test_the_demonstration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo = load("examples/obey_before_training.py")
+    picture = tmp_path / "policy.png"
+    monkeypatch.setattr(sys, "argv", ["demo", "--picture", str(picture)])
+    demo.main()
+    printed = capsys.readouterr().out
+    assert printed.count("≥ 0.95") == 18
+    assert "in 2 iterations" in printed
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert demo.scores(small_policy(4, 2), episodes=2).shape == (2,)
+
+
+def test_a_slice_is_a_grid_over_two_coordinates() -> None:
+    plane = Slice((1.0, 2.0, 3.0), 2, 0, (-1.0, 1.0), (5.0, 6.0))
+    across, up, states = plane.states()
+    assert states.shape == (len(across) * len(up), 3)
+    np.testing.assert_array_equal(states[:, 1], 2.0)
+    np.testing.assert_array_equal(states[: len(across), 2], across)
+    np.testing.assert_array_equal(states[:: len(across), 0], up)
+
+
+def test_the_policy_is_drawn_as_it_is() -> None:
+    policy = small_policy()
+    plane = Slice((0.0, 0.0, 0.0), 0, 1, (-1.0, 1.0), (-2.0, 2.0))
+    axes = new_figure(3, 3).subplots()
+    mesh = draw_policy(axes, policy, plane, action=2)
+    drawn = np.asarray(mesh.get_array()).ravel()
+    np.testing.assert_allclose(drawn, policy.probabilities(plane.states()[2])[:, 2])
+    draw_states(axes, hr.Points([[0.5, 0.25, 9.0]]).states, plane)
+    np.testing.assert_array_equal(axes.lines[0].get_xydata(), [[0.5, 0.25]])

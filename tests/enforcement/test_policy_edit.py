@@ -1,0 +1,676 @@
+"""Edits: the constraints hold, everything else stays, and what does not is told.
+
+tests/data/cartpole_ppo.safetensors holds the weights of a PPO agent that balances perfectly. It was
+trained as examples/edit_ppo.py does, but for 25,000 steps at a constant learning rate, on a
+processor where that is enough: `save_file(model.policy.state_dict(), …)`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from matplotlib.collections import QuadMesh
+from matplotlib.contour import ContourSet
+from PIL import Image
+from safetensors.torch import load_file
+from scipy.optimize import minimize
+from scipy.special import expit
+from torch import nn
+
+import handrail as hr
+from handrail._types import Array
+from handrail.cli import app as commands
+from handrail.cli import edit as editing
+from handrail.cli.options import plane_of
+from handrail.enforcement.policy_edit import Edit
+from handrail.enforcement.references import given_references, references_around, references_of_space
+from handrail.enforcement.side_effects import SideEffects
+from handrail.learning.episode import greedy_together, play_in_parallel
+from handrail.learning.reinforce import Reinforce
+from handrail.policies.quantity import Quantity
+from handrail.report.edit_panels import edit_figure
+from handrail.runs.run import Run
+from tests.conftest import small_policy
+from tests.runs.test_run import TEXT, book
+from tests.support.cartpole import constraints as paper_constraints
+from tests.support.paths import DATA
+
+PPO_WEIGHTS = DATA / "cartpole_ppo.safetensors"
+CARTPOLE = "CartPole-v1"
+
+
+def ppo() -> hr.CategoricalPolicy:
+    """The actor of a PPO agent that balances for 500 steps."""
+    module = nn.Sequential(
+        nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 2)
+    )
+    weights = load_file(PPO_WEIGHTS)
+    names = ("mlp_extractor.policy_net.0", "mlp_extractor.policy_net.2", "action_net")
+    for layer, name in zip(list(module)[::2], names, strict=True):
+        layer.load_state_dict(
+            {part: weights[f"{name}.{part}"] for part in ("weight", "bias")}, strict=True
+        )
+    return hr.CategoricalPolicy(module)
+
+
+def episodes(policy: hr.CategoricalPolicy, seeds: range) -> tuple[Array, float]:
+    """Visited states, and the average score of the most probable actions."""
+    envs = gym.make_vec(CARTPOLE, len(seeds), vectorization_mode="sync")
+    played = play_in_parallel(envs, greedy_together(policy), list(seeds))
+    states = np.concatenate([one.states for one in played])
+    return states, float(np.mean([one.score for one in played]))
+
+
+@pytest.fixture(scope="module")
+def visited() -> Array:
+    return episodes(ppo(), range(4))[0][::5]
+
+
+@dataclass(frozen=True)
+class Edited:
+    policy: hr.CategoricalPolicy
+    result: Edit
+
+
+@pytest.fixture(scope="module")
+def edited(visited: Array) -> Edited:
+    """The PPO agent, made to obey the paper's constraints, nine of whose states were given, too."""
+    policy, rules = ppo(), paper_constraints()
+    states = np.concatenate([visited, rules[0].states])
+    return Edited(policy, hr.edit(policy, rules, states).raise_if_refused())
+
+
+def weights_of(policy: hr.Policy) -> list[bytes]:
+    return [p.detach().numpy().tobytes() for p in policy.parameters]
+
+
+# What an edit does
+
+
+def test_a_trained_agent_obeys_at_a_few_states_and_keeps_its_score(edited: Edited) -> None:
+    result, rules, fresh = edited.result, paper_constraints(), range(100, 120)
+    assert (result.before.violations > 0.0).sum() == 5
+    assert result.before.worst_violation == pytest.approx(0.95, abs=1e-4)
+    assert hr.measure(edited.policy, rules).worst_violation <= 1e-6
+    assert result.enforcement.worst_violation <= 1e-6
+    assert episodes(ppo(), fresh)[1] == 500.0
+    assert episodes(edited.policy, fresh)[1] >= 485.0
+
+
+def test_an_edit_changes_visited_states_far_less_than_enforcing_alone(
+    edited: Edited, visited: Array
+) -> None:
+    enforced, before = ppo(), ppo().probabilities(visited)
+    hr.enforce(enforced, paper_constraints()).raise_if_unsatisfied()
+    alone, change = (
+        np.abs(one.probabilities(visited) - before).max(axis=1) for one in (enforced, edited.policy)
+    )
+    assert alone.mean() > 0.1
+    assert change.mean() < 0.1 * alone.mean()
+    assert change.max() < 0.5 * alone.max()
+
+
+def test_an_edit_on_regions_remembers_the_states_that_mattered(visited: Array) -> None:
+    """Steps that forget those that are inside for the moment are taken back: 0.037 instead."""
+    policy = ppo()
+    result = hr.edit(policy, hr.load_rulebook("cartpole_regions").constraints, visited)
+    result.raise_if_refused()
+    assert result.after.worst_violation <= 0.0
+    assert result.side_effects.mean_change < 0.01
+
+
+def test_the_side_effects_are_those_of_a_direct_comparison(edited: Edited, visited: Array) -> None:
+    result, effects = edited.result, edited.result.side_effects
+    before, after = ppo().probabilities(visited), edited.policy.probabilities(visited)
+    change = np.abs(after - before)
+    assert effects.states == len(visited)  # without the nine that had to change
+    assert effects.origin == "given"
+    assert effects.largest_change == change.max() == result.enforcement.policy_change
+    where = change.max(axis=1).argmax()
+    assert (effects.at == visited[where]).all()
+    assert change[where, effects.action] == change.max()
+    assert effects.mean_change == pytest.approx(change.max(axis=1).mean(), rel=1e-12)
+    assert effects.changed_choices == (after.argmax(axis=1) != before.argmax(axis=1)).sum()
+    start, end = _flat(ppo()), _flat(edited.policy)
+    distance = np.linalg.norm(end - start)
+    assert result.relative_change == pytest.approx(distance / np.linalg.norm(start), rel=1e-6)
+    assert result.enforcement.parameter_change == pytest.approx(distance, rel=1e-6)
+
+
+def _flat(policy: hr.CategoricalPolicy) -> Array:
+    return np.concatenate([p.detach().double().numpy().ravel() for p in policy.parameters])
+
+
+def test_what_holds_already_is_left_alone(visited: Array) -> None:
+    policy = ppo()
+    weights = weights_of(policy)
+    rule = hr.AtLeast(0.9, action=1, where=hr.Points([2.0, 0.0, 0.25, 0.05]))
+    result = hr.edit(policy, [rule], visited, max_change=0.0).raise_if_refused()
+    assert weights_of(policy) == weights
+    assert result.side_effects.largest_change == result.relative_change == 0.0
+    assert result.enforcement.iterations == 0
+
+
+def test_a_region_that_holds_already_is_left_alone() -> None:
+    policy = small_policy(2, 2)
+    weights = weights_of(policy)
+    where = hr.Box([0.5, 0.5], [1.0, 1.0])
+    low = float(policy.probabilities(where.cover(100))[:, 0].min())
+    result = hr.edit(policy, [hr.AtLeast(0.5 * low, 0, where)], prove=True).raise_if_refused()
+    assert weights_of(policy) == weights
+    assert [one.status for one in result.enforcement.certificates] == ["certified"]
+
+
+def test_regions_are_held_and_proven() -> None:
+    policy, twin = small_policy(2, 3), small_policy(2, 3)
+    corner = hr.Box([0.5, 0.5], [1.0, 1.0])
+    rules = [hr.AtLeast(0.7, action=0, where=corner)]
+    states = np.random.default_rng(0).uniform(-1.0, 1.0, (100, 2))
+    result = hr.edit(policy, rules, states, prove=True).raise_if_refused()
+    assert [one.status for one in result.enforcement.certificates] == ["certified"]
+    assert hr.certify(policy, rules[0]).certified
+    assert result.side_effects.states == (~corner.contains(states)).sum()
+    hr.enforce(twin, rules)
+    outside = given_references(states, rules).states
+    before = small_policy(2, 3).probabilities(outside)
+    change, enforced = (np.abs(p.probabilities(outside) - before) for p in (policy, twin))
+    assert (change**2).sum() < 0.5 * (enforced**2).sum()
+
+
+@pytest.mark.parametrize("selection", [hr.MaximumDeviation(points=30), hr.MaximumReturn(points=30)])
+def test_the_papers_selections_hold_their_points(
+    selection: hr.MaximumDeviation | hr.MaximumReturn,
+) -> None:
+    policy = small_policy(2, 2)
+    region = hr.Box([0.5, 0.5], [1.0, 1.0])
+    rules = [hr.AtLeast(0.8, action=0, where=region)]
+    states = np.random.default_rng(0).uniform(-1.0, 0.4, (50, 2))
+    hr.edit(policy, rules, states, selection=selection).raise_if_refused()
+    assert policy.probabilities(region.cover(30))[:, 0].min() >= 0.8 - 1e-6
+
+
+# As little as possible
+
+
+def linear_policy() -> tuple[hr.CategoricalPolicy, Array]:
+    """Two actions, log-odds w·(s, 1): everything about it can be computed by hand."""
+    torch.manual_seed(0)
+    module = nn.Linear(3, 2).double()
+    difference = module.weight.detach()[1] - module.weight.detach()[0]
+    offset = module.bias.detach()[1] - module.bias.detach()[0]
+    return hr.CategoricalPolicy(module), np.append(difference.numpy(), offset.numpy())
+
+
+def test_a_small_edit_of_a_linear_network_is_the_closed_form() -> None:
+    """min Σ_s (∇π(s)·Δw)² subject to ∇π(s*)·Δw = b, by Lagrange: Δw = b H⁻¹a / aᵀH⁻¹a."""
+    policy, w = linear_policy()
+    states = np.random.default_rng(1).normal(size=(60, 3))
+    known = np.array([1.0, -1.0, 0.5])
+    before = expit(np.append(known, 1.0) @ w)
+    asked = 1e-3
+    hr.edit(policy, [hr.AtLeast(before + asked, 1, hr.Points(known))], states, tolerance=1e-9)
+    inputs = np.column_stack([states, np.ones(60)])
+    start = expit(inputs @ w)
+    gradients = (start * (1.0 - start))[:, None] * inputs
+    at_known = before * (1.0 - before) * np.append(known, 1.0)
+    step = np.linalg.solve(gradients.T @ gradients, at_known)
+    expected = gradients @ step * asked / (at_known @ step)
+    change = policy.probabilities(states)[:, 1] - start
+    assert np.abs(change - expected).max() < 0.01 * np.abs(expected).max()
+
+
+def test_a_large_edit_of_a_linear_network_is_what_another_solver_finds() -> None:
+    policy, w = linear_policy()
+    states = np.random.default_rng(1).normal(size=(60, 3))
+    inputs = np.column_stack([states, np.ones(60)])
+    known = np.array([[1.0, -1.0, 0.5], [0.0, 1.0, 1.0]])
+    start = expit(inputs @ w)
+
+    def squares(x: Array) -> float:
+        return float(((expit(inputs @ x) - start) ** 2).sum())
+
+    low = np.log(0.8) - np.log(0.2)
+    best = minimize(
+        squares,
+        w,
+        method="SLSQP",
+        constraints={"type": "ineq", "fun": lambda x: np.column_stack([known, [1, 1]]) @ x - low},
+        options={"ftol": 1e-12, "maxiter": 500},
+    )
+    result = hr.edit(policy, [hr.AtLeast(0.8, 1, hr.Points(known))], states).raise_if_refused()
+    assert policy.probabilities(known)[:, 1].min() >= 0.8 - 1e-6
+    assert result.side_effects.largest_change > 0.05
+    found = float(((policy.probabilities(states)[:, 1] - start) ** 2).sum())
+    assert best.fun * 0.999 < found < best.fun * 1.02
+
+
+# Refusals
+
+
+def test_too_large_a_side_effect_is_refused_and_nothing_changes(visited: Array) -> None:
+    policy, rules = ppo(), paper_constraints()
+    weights = weights_of(policy)
+    result = hr.edit(policy, rules, visited[::4], max_change=1e-4)
+    assert weights_of(policy) == weights
+    assert result.refused
+    assert result.enforcement.satisfied
+    assert result.after.worst_violation <= 1e-6  # as it would have been
+    effects = result.side_effects
+    words = (
+        rf"changes the probability of action {effects.action} by {effects.largest_change:.3g} at "
+        r"\(.*\), a reference state .* at most 0.0001 is allowed \(max_change\)\. Allow more"
+    )
+    with pytest.raises(hr.errors.ExcessiveSideEffect, match=words):
+        result.raise_if_refused()
+    assert str(result).startswith("Refused, and the policy left as it was: Holding")
+
+
+def test_contradictions_are_refused_and_nothing_changes() -> None:
+    policy = small_policy(2, 3)
+    weights = weights_of(policy)
+    rules = [
+        hr.AtLeast(0.6, action=a, where=hr.Points([0.1, 0.2]), name=f"rule {a}") for a in (0, 1)
+    ]
+    result = hr.edit(policy, rules)
+    assert weights_of(policy) == weights
+    assert result.refused
+    assert result.side_effects.largest_change == 0.0
+    np.testing.assert_array_equal(result.after.violations, result.before.violations)
+    with pytest.raises(
+        hr.errors.UnsatisfiedConstraints, match="'rule 0' and 'rule 1' ask for prob"
+    ):
+        result.raise_if_refused()
+
+
+def test_interrupted_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = small_policy(2, 2)
+    weights = weights_of(policy)
+
+    def interrupt(*_: object) -> None:
+        assert weights_of(policy) != weights
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("handrail.enforcement.policy_edit.compare", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        hr.edit(policy, [hr.AtLeast(0.9, 0, hr.Points([0.1, 0.2]))], [[1.0, 1.0]])
+    assert weights_of(policy) == weights
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (
+            {"max_change": -0.1},
+            hr.errors.InvalidArgument,
+            "max_change must be a number from 0 on, not",
+        ),
+        (
+            {"max_change": "a"},
+            hr.errors.InvalidArgument,
+            "max_change must be a number from 0 on, not 'a'",
+        ),
+        ({"tolerance": "a"}, hr.errors.InvalidArgument, "must be positive and finite, not 'a'"),
+        (
+            {"tolerance": 0.0},
+            hr.errors.InvalidArgument,
+            "tolerance must be positive and finite, not 0.0",
+        ),
+        (
+            {"selection": hr.Everywhere(), "prove": True},
+            hr.errors.InvalidArgument,
+            "Say how regions are held once",
+        ),
+        (
+            {"states": [[0.0, 1.0, 2.0]]},
+            hr.errors.InvalidArgument,
+            r"shape \(n, 2\) with n > 0, as the constraints' states have, but got \(1, 3\)",
+        ),
+        ({"states": [[0.0, np.nan]]}, hr.errors.InvalidArgument, "Reference state 0 is not finite"),
+        (
+            {"states": [["a", "b"]]},
+            hr.errors.InvalidArgument,
+            "Reference states are an array of numbers",
+        ),
+        (
+            {"states": [[0.1, 0.2]]},
+            hr.errors.InvalidArgument,
+            "All 1 reference states are constrained themselves",
+        ),
+        (
+            {"policy": "ppo.zip"},
+            hr.errors.InvalidPolicy,
+            "but got str. Of a learner give its policy",
+        ),
+        ({"constraints": []}, hr.errors.InvalidConstraint, "there is nothing to obey"),
+    ],
+)
+def test_what_cannot_be_meant(
+    arguments: dict[str, object], error: type[Exception], words: str
+) -> None:
+    meant: dict[str, object] = {
+        "policy": small_policy(2, 2),
+        "constraints": [hr.AtLeast(0.9, 0, hr.Points([0.1, 0.2]))],
+    }
+    with pytest.raises(error, match=words):
+        hr.edit(**{**meant, **arguments})  # type: ignore[arg-type]
+
+
+def test_an_edit_tells_what_it_did() -> None:
+    rule = hr.AtLeast(0.9, action=0, where=hr.Points([0.1, 0.2]))
+    module = small_policy(2, 2).module
+    result = hr.edit(module, [rule])  # a bare module is a policy as well
+    assert isinstance(result, Edit)
+    assert hr.CategoricalPolicy(module).probabilities([[0.1, 0.2]])[0, 0] >= 0.9 - 1e-6
+    assert str(result).startswith("1 of 1 constraint rows were violated, 0 are. On 4,000 reference")
+    assert "random, around the constrained states" in str(result)
+
+
+# Reference states
+
+
+def test_sampled_states_lie_around_the_constraints() -> None:
+    rules = [hr.AtLeast(0.9, 0, hr.Points([[0.0, 2.0, 0.0], [1.0, 2.0, 0.0]]))]
+    states = references_around(rules).states
+    assert (states.min(axis=0) >= [-1.0, 0.0, -1.0]).all()
+    assert (states.max(axis=0) <= [2.0, 4.0, 1.0]).all()
+    assert np.ptp(states, axis=0) == pytest.approx([3.0, 4.0, 2.0], rel=0.01)
+
+
+def test_states_of_an_unbounded_space_lie_around_the_constraints() -> None:
+    space = gym.make(CARTPOLE).observation_space
+    assert isinstance(space, gym.spaces.Box)
+    found = references_of_space(space, paper_constraints(), sizes=(1.0, 2.0, 1.0, 1.0))
+    assert "where that has no bounds, around" in found.origin
+    assert np.abs(found.states).max(axis=0) == pytest.approx([4.8, 2.0, 0.41888, 1.05], rel=0.01)
+    bounded = references_of_space(
+        gym.spaces.Box(-1.0, 1.0, (4,)), paper_constraints(), sizes=(1.0,) * 4
+    )
+    assert bounded.origin == "random, of the observation space"
+    assert np.abs(bounded.states).max() <= 1.0
+
+
+def test_a_state_is_recognised_however_it_was_rounded() -> None:
+    """Environments observe in float32, and zero has two signs."""
+    rules = [hr.AtLeast(0.9, 0, hr.Points([[0.1, 0.2], [0.0, 0.3]]))]
+    visited = np.array([[0.1, 0.2], [-0.0, 0.3], [0.1, 0.3]], dtype=np.float32)
+    kept = given_references(visited, rules).states
+    np.testing.assert_array_equal(kept, visited[2:])
+    nearby = [[0.1 + 1e-6, 0.2], [0.1, 0.3]]
+    assert len(given_references(nearby, rules)) == 2
+
+
+# The picture
+
+
+@pytest.mark.parametrize(
+    ("file", "width", "changes"),
+    [("pendulum", 4.0, 3.0), ("cartpole", 1.0, 0.75), ("pendulum", 4.0, 0.3)],
+)
+def test_the_change_is_drawn_in_parts_of_the_actions_range(
+    file: str, width: float, changes: float
+) -> None:
+    book = hr.load_rulebook(file)
+    plane = plane_of(book, None, [])
+    assert plane is not None
+    across, up, states = plane.states()
+    before = np.zeros((len(book.actions), len(up), len(across)))
+    after = before + np.linspace(-changes, changes, len(across))
+    effects = SideEffects(1, "given", Quantity.MEAN, changes, states[0], 0, changes, None)
+    panel = edit_figure(book, before, after, effects, plane).axes[2]
+    (mesh,) = (one for one in panel.collections if isinstance(one, QuadMesh))
+    assert mesh.get_clim() == pytest.approx((-changes, changes))
+    levels = [one.levels for one in panel.collections if isinstance(one, ContourSet)]
+    wanted = [part * width for part in (-0.5, -0.1, 0.1, 0.5) if abs(part) * width < changes]
+    assert np.concatenate([[], *levels]) == pytest.approx(wanted)
+
+
+def test_a_change_far_below_the_range_is_drawn_pale() -> None:
+    book = hr.load_rulebook("pendulum")
+    plane = plane_of(book, None, [])
+    assert plane is not None
+    across, up, states = plane.states()
+    before = np.zeros((1, len(up), len(across)))
+    effects = SideEffects(1, "given", Quantity.MEAN, 0.1, states[0], 0, 0.1, None)
+    panel = edit_figure(book, before, before + 0.1, effects, plane).axes[2]
+    (mesh,) = (one for one in panel.collections if isinstance(one, QuadMesh))
+    assert mesh.get_clim() == pytest.approx((-0.2, 0.2))  # a twentieth of what a torque can be
+
+
+# The command
+
+
+class Caller:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+
+    def __call__(self, *arguments: str | Path) -> tuple[int, str, str]:
+        """Exit code, output and errors of `handrail edit …`, with wrapped words joined again."""
+        self._monkeypatch.setattr(sys, "argv", ["handrail", "edit", *map(str, arguments)])
+        self._monkeypatch.setattr(editing.out, "width", 200)
+        with pytest.raises(SystemExit) as exit_code:
+            commands.main()
+        captured = self._capsys.readouterr()
+        error = " ".join(captured.err.split())
+        return int(exit_code.value.code or 0), " ".join(captured.out.split()), error
+
+
+@pytest.fixture
+def edit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Caller:
+    return Caller(monkeypatch, capsys)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    made = Run.create(tmp_path_factory.mktemp("edit") / "run", book())
+    made.learn()
+    return made
+
+
+@pytest.fixture
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Reference states: few, so that it is quick."""
+    path = tmp_path_factory.mktemp("states") / "few.npy"
+    np.save(path, [[position, 1.0] for position in np.linspace(0.0, 1.0, 20)])
+    return path
+
+
+STRICTER = TEXT.replace("position: [0.2, 0.6]", "position: [0.2, 0.6, 0.8]").replace(
+    "on >= 0.9", "on >= 0.999"
+)
+CONTRARY = TEXT.replace("on >= 0.9", "back >= 0.9")
+
+
+def test_a_run_becomes_a_learner_that_obeys_and_learns_on(
+    run: Run, edit: Caller, tmp_path: Path
+) -> None:
+    rules, target = tmp_path / "stricter.yaml", tmp_path / "edited.safetensors"
+    rules.write_text(STRICTER)
+    code, out, error = edit(run.folder, "--constraints", rules, "-o", target)
+    assert (code, error) == (0, "")
+    assert "3 of 3 → 0 of 3" in out
+    assert "violated rows of its own │ 0 of 2 → 0 of 2" in out
+    assert "of the observation space" in out
+    assert f"Wrote {target}. Wrote {target.with_suffix('.png')}." in out
+    picture = np.asarray(Image.open(target.with_suffix(".png")).convert("L"))
+    assert picture.shape[1] > 1000
+    assert picture.std() > 10
+    agent, before = Reinforce.load(target), run.agent()
+    assert (agent.episodes, agent.steps) == (before.episodes, before.steps)
+    assert agent.settings == before.settings
+    states = [[0.2, 1.0], [0.6, 1.0], [0.8, 1.0]]
+    assert agent.probabilities(states)[:, 1].min() >= 0.999 - 1e-6
+    assert before.probabilities(states)[:, 1].min() < 0.999
+    record = agent.learn(episodes=1, progress_bar=False)[0]
+    assert record.violation_after is not None
+    assert record.violation_after <= 1e-6
+    assert agent.probabilities(states)[:, 1].min() >= 0.999 - 1e-6  # the new law
+
+
+def test_a_saved_learner_is_edited_and_edited_again(
+    run: Run, edit: Caller, few: Path, tmp_path: Path
+) -> None:
+    saved, rules = tmp_path / "saved.safetensors", tmp_path / "stricter.yaml"
+    rules.write_text(STRICTER)
+    run.agent().save(saved)
+    content = saved.read_bytes()
+    first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
+    assert edit(saved, "--constraints", rules, "-o", first, "--states", few)[0] == 0
+    assert saved.read_bytes() == content
+    code, out, _ = edit(first, "--constraints", rules, "-o", second, "--states", few)
+    assert code == 0
+    assert "0 of 3 → 0 of 3" in out
+    assert "Every constraint holds already: the policy was left as it was." in out
+    weights = [weights_of(Reinforce.load(path).policy) for path in (first, second)]
+    assert weights[0] == weights[1]
+
+
+def test_constraints_that_no_longer_hold_are_told(
+    run: Run, edit: Caller, few: Path, tmp_path: Path
+) -> None:
+    rules = tmp_path / "contrary.yaml"
+    rules.write_text(CONTRARY)
+    code, out, _ = edit(
+        *(run.folder, "--constraints", rules, "-o", tmp_path / "edited.safetensors"),
+        *("--states", few),
+    )
+    assert code == 0
+    assert "violated rows of its own │ 0 of 2 → 2 of 2" in out
+    assert "note: the constraints that it obeyed before no longer all hold." in out
+
+
+def test_a_model_of_stable_baselines3_is_edited(
+    edit: Caller, edited: Edited, visited: Array, tmp_path: Path
+) -> None:
+    stable_baselines3 = pytest.importorskip("stable_baselines3")
+    sb3 = importlib.import_module("handrail.sb3")
+    model = stable_baselines3.PPO("MlpPolicy", CARTPOLE, n_steps=8, batch_size=8, device="cpu")
+    model.policy.load_state_dict(load_file(PPO_WEIGHTS))
+    saved, target, states = tmp_path / "ppo.zip", tmp_path / "edited.zip", tmp_path / "visited.npy"
+    model.save(saved)
+    np.save(states, visited)
+    code, out, error = edit(
+        *(saved, "--constraints", "cartpole", "-o", target, "--states", states),
+        *("--max-change", "0.5", "--picture", tmp_path / "change.png", "--at", "x=-2"),
+        *("--over", "phi,phi_dot"),
+    )
+    assert (code, error) == (0, "")
+    assert "5 of 18 → 0 of 18" in out
+    assert "400, of visited.npy" in out
+    assert "note: if it was trained with VecNormalize, it sees normalised observations" in out
+    assert (tmp_path / "change.png").exists()
+    policy = sb3.policy_of(sb3.load(target))
+    assert hr.measure(policy, paper_constraints()).worst_violation <= 1e-6
+    assert weights_of(sb3.policy_of(sb3.load(saved))) == weights_of(ppo())
+    assert weights_of(policy) == weights_of(edited.policy)  # as in Python
+
+
+def test_a_refused_edit_writes_nothing(run: Run, edit: Caller, few: Path, tmp_path: Path) -> None:
+    rules = tmp_path / "contrary.yaml"
+    rules.write_text(CONTRARY)
+    code, out, error = edit(
+        *(run.folder, "--constraints", rules, "-o", tmp_path / "edited.safetensors"),
+        *("--max-change", "0.001", "--states", few),
+    )
+    assert (code, out) == (2, "")
+    assert error.startswith("error: Holding the constraints changes the probability of action")
+    assert "at most 0.001 is allowed (max_change)" in error
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["contrary.yaml"]
+
+
+def test_settings_are_refused_before_the_work(
+    run: Run, edit: Caller, few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = tmp_path / "one_step.yaml"
+    rules.write_text(
+        TEXT.replace("where: {position: [0.2, 0.6], one: 1}", "region: {position: [0.2, 0.6]}")
+        .replace("{position: [0.2, 0.6]}", "{position: [0.2, 0.6], one: 1}")
+        .replace("seed: 4", "seed: 4, enforcement: one_step")
+    )
+
+    def worked(*_: object) -> None:
+        pytest.fail("It was edited before its settings were looked at.")
+
+    monkeypatch.setattr(editing, "edit", worked)
+    target = tmp_path / "edited.safetensors"
+    code, _, error = edit(run.folder, "--constraints", rules, "-o", target, "--states", few)
+    assert code == 2
+    assert "selection 'everywhere' holds regions exactly, enforcement 'one_step' does not" in error
+
+
+def test_nothing_is_overwritten(run: Run, edit: Caller, tmp_path: Path) -> None:
+    taken = tmp_path / "taken.safetensors"
+    taken.write_text("precious")
+    (tmp_path / "free.png").write_text("precious")
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(STRICTER)
+    for target, blamed in ((taken, taken), (tmp_path / "free.safetensors", tmp_path / "free.png")):
+        code, _, error = edit(run.folder, "--constraints", rules, "-o", target)
+        assert code == 2
+        assert f"{blamed} exists already. Delete it first, or choose another name with" in error
+    assert taken.read_text() == "precious"
+    assert not (tmp_path / "free.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("-o", "edited.zip"), "written as a .safetensors file, so --out edited.zip should be"),
+        (("-o", "no/folder/edited.safetensors"), "there is no folder no/folder"),
+        (("--constraints", "acrobot"), "acrobot names 6 observations (cos1"),
+        (("--states", "missing.npy"), "--states missing.npy: there is no such file."),
+        (("--states", "rules.yaml"), "expected an array (n, n_observations) that numpy.save"),
+        (("--states", "several.npz"), "expected an array (n, n_observations) that numpy.save"),
+        (("--prove", "--set", "selection=maximum_return"), "add --set selection=everywhere"),
+        (("--set", "selection=nothing"), "expected everywhere, maximum_return or"),
+        (("--constraints", "three.yaml"), "names 3 actions (back, on, wait), but"),
+        (("--over", "phi,one"), "unknown observation 'phi'"),
+    ],
+)
+def test_what_the_command_refuses(
+    options: tuple[str, ...],
+    words: str,
+    run: Run,
+    edit: Caller,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rules.yaml").write_text(STRICTER)
+    Path("three.yaml").write_text(STRICTER.replace("[back, on]", "[back, on, wait]"))
+    np.savez("several.npz", a=np.zeros((3, 2)))
+    before = sorted(tmp_path.iterdir())
+    standard = ("--constraints", "rules.yaml", "-o", "edited.safetensors")
+    code, _, error = edit(run.folder, *standard, *options)
+    assert code == 2
+    assert words in error
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_what_is_no_policy(run: Run, edit: Caller, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(STRICTER)
+    rest = ("--constraints", rules, "-o", tmp_path / "edited.safetensors")
+    assert "There is no " in edit(tmp_path / "missing.safetensors", *rest)[2]
+    assert "not a file that Handrail wrote" in edit(rules, *rest)[2]
+    assert "holds no run" in edit(tmp_path, *rest)[2]
+    group = tmp_path / "group"
+    for seed in (4, 5):
+        Run.create(group / f"seed-{seed}", book(seed=seed))
+    assert f"{group} holds 2 runs. Name one of them" in edit(group, *rest)[2]
+    assert "has learned nothing yet" in edit(group / "seed-4", *rest)[2]
+
+
+def test_a_network_of_ones_own_is_for_python(edit: Caller, run: Run, tmp_path: Path) -> None:
+    rules, saved = tmp_path / "rules.yaml", tmp_path / "own.safetensors"
+    rules.write_text(STRICTER)
+    module = nn.Sequential(nn.Linear(2, 8), nn.Softplus(), nn.Linear(8, 2)).double()
+    Reinforce("Corridor-v0", hr.CategoricalPolicy(module)).save(saved)
+    error = edit(saved, "--constraints", rules, "-o", tmp_path / "edited.safetensors")[2]
+    assert "a network of your own, which only you can build. Load it in Python" in error

@@ -1,0 +1,164 @@
+"""The compiled passes against torch's own, and when they are left to torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import handrail as hr
+from handrail.policies import fused as fused_module
+from handrail.policies.categorical import softmax
+from handrail.policies.fused import FusedNetwork
+from handrail.tangent.batch import policy_gradient
+from handrail.tangent.gradient import push_forward
+from tests.conftest import spaces
+
+pytest.importorskip("numba")
+RNG = np.random.default_rng(0)
+
+
+def policy_of(n_observations: int, n_actions: int, width: int, fused: bool) -> hr.CategoricalPolicy:
+    with pytest.MonkeyPatch.context() as patch:
+        if not fused:
+            patch.setattr(FusedNetwork, "of", classmethod(lambda *_: None))
+        policy = hr.CategoricalPolicy.mlp(spaces(n_observations, n_actions), hidden=[width], seed=3)
+    assert (policy.fused() is not None) == fused
+    return policy
+
+
+@pytest.mark.parametrize(
+    ("n_observations", "n_actions", "width", "n"),
+    [
+        (1, 2, 1, 1),
+        (3, 2, 255, 9),
+        (4, 2, 256, 8),
+        (5, 3, 257, 17),
+        (8, 4, 1000, 50),
+        (11, 7, 40, 3),
+    ],
+)
+def test_every_pass_is_torchs(n_observations: int, n_actions: int, width: int, n: int) -> None:
+    """Sizes around every block boundary."""
+    ours, torchs = (policy_of(n_observations, n_actions, width, fused) for fused in (True, False))
+    states = RNG.normal(size=(n, n_observations))
+    np.testing.assert_allclose(ours.logits(states), torchs.logits(states), rtol=1e-12, atol=1e-13)
+    batch = hr.Batch(states, RNG.integers(0, n_actions, n), RNG.normal(size=n))
+    one, other = policy_gradient(ours, batch), policy_gradient(torchs, batch)
+    assert one.loss == pytest.approx(other.loss, rel=1e-12)
+    for a, b in zip(one.direction.parts, other.direction.parts, strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        push_forward(ours, states, one.direction),
+        push_forward(torchs, states, other.direction),
+        rtol=1e-9,
+        atol=1e-12,
+    )
+    np.testing.assert_allclose(
+        hr.tangent.tangent_kernel(ours, states),
+        hr.tangent.tangent_kernel(torchs, states),
+        rtol=1e-10,
+        atol=1e-12,
+    )
+
+
+def test_draws_follow_the_probabilities_whatever_evaluates_them() -> None:
+    ours, torchs = (policy_of(3, 4, 64, fused) for fused in (True, False))
+    states = RNG.normal(size=(300, 3))
+    a, b = np.random.default_rng(1), np.random.default_rng(1)
+    assert [ours.act(s, a) for s in states] == [torchs.act(s, b) for s in states]
+    act = ours.actor(np.random.default_rng(2))
+    shares = np.bincount([act(states[0]) for _ in range(4000)], minlength=4) / 4000
+    np.testing.assert_allclose(shares, softmax(ours.logits(states[:1]))[0], atol=0.03)
+
+
+def test_an_update_in_place_is_seen_at_once() -> None:
+    policy = policy_of(3, 2, 32, fused=True)
+    state = np.array([[0.1, 0.2, 0.3]])
+    before = policy.logits(state)
+    with torch.no_grad():
+        for parameter in policy.parameters:
+            parameter.mul_(2.0)
+    assert np.abs(policy.logits(state) - before).max() > 0.01
+    np.testing.assert_allclose(
+        policy.logits(state), policy.module(torch.tensor(state)).detach().numpy(), rtol=1e-12
+    )
+
+
+def test_swapped_layers_and_frozen_parameters_are_noticed() -> None:
+    policy = policy_of(3, 2, 32, fused=True)
+    assert isinstance(policy.module, nn.Sequential)
+    policy.module[2] = nn.Linear(32, 2, dtype=torch.float64)
+    state = np.array([[0.1, 0.2, 0.3]])
+    np.testing.assert_allclose(
+        policy.logits(state), policy.module(torch.tensor(state)).detach().numpy(), rtol=1e-12
+    )
+    policy.module[0].bias.requires_grad_(False)
+    assert policy.fused() is None
+    policy.module[0].bias.requires_grad_(True)
+    policy.module.float()
+    assert policy.logits(state).shape == (1, 2)
+
+
+def test_pictures_are_flattened() -> None:
+    shape = gym.spaces.Box(0.0, 1.0, (2, 3, 4))
+    policy = hr.CategoricalPolicy.mlp((shape, gym.spaces.Discrete(3)), hidden=[64])
+    assert policy.fused() is not None
+    states = RNG.uniform(size=(5, 2, 3, 4))
+    with torch.no_grad():
+        expected = policy.module(torch.tensor(states)).numpy()
+    np.testing.assert_allclose(policy.logits(states), expected, rtol=1e-12)
+    assert policy.act(states[0], np.random.default_rng(0)) in (0, 1, 2)
+
+
+def test_states_of_another_size_are_refused() -> None:
+    policy = policy_of(3, 2, 32, fused=True)
+    with pytest.raises(hr.errors.ShapeMismatch, match=r"refused states of shape \(4,\)"):
+        policy.logits(np.zeros((2, 4)))
+    with pytest.raises(hr.errors.ShapeMismatch, match="4 values, where the network takes 3"):
+        policy.act(np.zeros(4), np.random.default_rng(0))
+
+
+def test_what_is_not_finite_is_refused() -> None:
+    policy = policy_of(3, 2, 32, fused=True)
+    for bad in (np.nan, np.inf):
+        with pytest.raises(hr.errors.InvalidPolicy, match="not finite"):
+            policy.logits([[0.0, bad, 0.0]])
+        with pytest.raises(hr.errors.InvalidPolicy, match="not finite"):
+            policy.act([0.0, bad, 0.0], np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)),  # float32
+        nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2)).double(),
+        nn.Sequential(nn.Linear(3, 8, bias=False), nn.ReLU(), nn.Linear(8, 2)).double(),
+        nn.Sequential(nn.Linear(3, 2)).double(),
+        nn.Linear(3, 2).double(),
+    ],
+)
+def test_other_networks_are_left_to_torch(module: nn.Module) -> None:
+    assert FusedNetwork.of(module) is None
+
+
+def test_weights_laid_out_by_rows_are_left_to_torch() -> None:
+    module = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)).double()
+    assert FusedNetwork.of(module) is None
+    assert hr.CategoricalPolicy(module).probabilities(np.zeros((2, 3))).shape == (2, 2)
+
+
+def test_everything_works_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_spec(name: str) -> Any:
+        return None
+
+    monkeypatch.setattr(fused_module, "find_spec", find_spec)
+    policy = hr.CategoricalPolicy.mlp(spaces(4, 2), hidden=[64])
+    assert policy.fused() is None
+    agent = hr.Reinforce(gym.make("CartPole-v1", max_episode_steps=20), policy)
+    assert len(agent.learn(episodes=2)) == 2

@@ -1,0 +1,212 @@
+"""Certificates as files: genuine ones verify, anything else is rejected by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import handrail as hr
+from handrail._storage import read_sealed, write_sealed
+from handrail.cli.app import app
+from handrail.cli.prove import CERTIFICATE
+from handrail.proof.certificate import certify
+from handrail.proof.certificate_file import verify_certificates, weights_hash, write_certificates
+from handrail.rulebook.rulebook import parse, with_settings
+from handrail.runs.run import Run
+from tests.conftest import small_policy
+
+REGION = hr.Box([-0.5, 0.0, -0.2], [0.5, 0.0, 0.2])
+FILE = """
+environment: CartPole-v1
+observations: [x, x_dot, phi, phi_dot]
+actions: [left, right]
+constraints:
+  - name: lean right
+    region: {x: [-1, 1], x_dot: 0, phi: [0.15, 0.2], phi_dot: [0, 0.1]}
+    require: right >= 0.9
+  - name: lean left
+    where: {x: 0, x_dot: 0, phi: -0.2, phi_dot: 0}
+    require: left >= 0.9
+settings: {episodes: 2, network: {hidden: [100]}}
+"""
+
+
+def rules(bound: float = 0.1, region: hr.Region = REGION) -> list[hr.Constraint]:
+    return [
+        hr.AtLeast(bound, 0, region, name="on the box"),
+        hr.AtMost(0.9, 1, hr.Points([[0.1, 0.2, 0.3]]), name="at a point"),
+    ]
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, hr.CategoricalPolicy]:
+    policy = small_policy(3, 3)
+    path = tmp_path / "certificate.json"
+    found = [certify(policy, rule) for rule in rules()]
+    assert all(one.certified for one in found)
+    write_certificates(path, policy, rules(), found)
+    return path, policy
+
+
+def test_a_genuine_certificate_is_proven_again(certificate: Any) -> None:
+    path, policy = certificate
+    again = verify_certificates(path, policy, rules())
+    assert [one.name for one in again] == ["on the box", "at a point"]
+    assert all(one.certified for one in again)
+
+
+def test_what_a_certificate_binds(certificate: Any) -> None:
+    path, policy = certificate
+    document = json.loads(path.read_text())
+    assert document["weights"] == weights_hash(policy)
+    assert document["version"] == hr.__version__
+    assert document["dtype"] == "float64"
+    assert "float64" in document["arithmetic"]
+    first = document["certificates"][0]
+    assert first["place"] == {"shape": "box", "low": [-0.5, 0.0, -0.2], "high": [0.5, 0.0, 0.2]}
+    assert (first["lower"], first["upper"], first["tolerance"]) == (0.1, None, 0.0)
+    assert first["weights"] == [1.0, 0.0, 0.0]
+    assert first["lowest"] >= 0.1
+
+
+def test_every_altered_byte_is_rejected(certificate: Any) -> None:
+    path, policy = certificate
+    content = path.read_bytes()
+    for position in range(0, len(content), 7):
+        altered = bytearray(content)
+        altered[position] ^= 1
+        path.write_bytes(bytes(altered))
+        with pytest.raises(hr.errors.InvalidCertificate, match=r"damaged|altered"):
+            verify_certificates(path, policy, rules())
+    path.write_bytes(content[:-10])
+    with pytest.raises(hr.errors.InvalidCertificate, match="is damaged"):
+        verify_certificates(path, policy, rules())
+    path.write_text("[1, 2]")
+    with pytest.raises(hr.errors.InvalidCertificate, match="is not a file that Handrail sealed"):
+        verify_certificates(path, policy, rules())
+    with pytest.raises(hr.errors.InvalidCertificate, match="cannot be read: No such file"):
+        verify_certificates(path.with_name("other"), policy, rules())
+
+
+def test_every_weight_is_bound(certificate: Any) -> None:
+    path, policy = certificate
+    for parameter in policy.parameters:
+        first = (0,) * parameter.ndim
+        with torch.no_grad():
+            kept = parameter[first].clone()
+            parameter[first] = np.nextafter(float(kept), 2.0)
+        with pytest.raises(hr.errors.InvalidCertificate, match="is about other weights"):
+            verify_certificates(path, policy, rules())
+        with torch.no_grad():
+            parameter[first] = kept
+    verify_certificates(path, policy, rules())
+
+
+def test_other_constraints_are_rejected(certificate: Any) -> None:
+    path, policy = certificate
+    with pytest.raises(hr.errors.InvalidCertificate, match="'on the box' has another lower than"):
+        verify_certificates(path, policy, rules(bound=0.05))
+    smaller = hr.Box([-0.4, 0.0, -0.2], [0.5, 0.0, 0.2])
+    with pytest.raises(hr.errors.InvalidCertificate, match="'on the box' has another place than"):
+        verify_certificates(path, policy, rules(region=smaller))
+    with pytest.raises(
+        hr.errors.InvalidCertificate, match=r"about the constraints \['on the box', 'at"
+    ):
+        verify_certificates(path, policy, rules()[:1])
+    other = [rules()[0], hr.AtMost(0.9, 1, hr.Points([[0.1, 0.2, 0.31]]), name="at a point")]
+    with pytest.raises(hr.errors.InvalidCertificate, match="'at a point' has another place than"):
+        verify_certificates(path, policy, other)
+
+
+def forge(path: Path, change: Any) -> None:
+    """Alter a certificate and seal it again, as someone who knows how would."""
+    document = read_sealed(path)
+    change(document)
+    write_sealed(path, document)
+
+
+def test_forged_certificates_are_rejected(certificate: Any) -> None:
+    path, policy = certificate
+    genuine = path.read_bytes()
+
+    def first(document: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = document["certificates"][0]
+        return found
+
+    forgeries: list[tuple[Any, str]] = [
+        (lambda d: first(d).update(lowest=0.999), "claims more than can be proven again"),
+        (lambda d: first(d).update(tolerance=-1.0), "must be 0 or positive"),
+        (lambda d: first(d).update(status="counterexample"), "was counterexample, but is now"),
+        (lambda d: d.update(version="9.9.9"), r"written by Handrail 9\.9\.9"),
+        (lambda d: first(d).update(lowest=None), "claims more than can be proven again"),
+    ]
+    for change, text in forgeries:
+        path.write_bytes(genuine)
+        forge(path, change)
+        with pytest.raises(hr.HandrailError, match=text):
+            verify_certificates(path, policy, rules())
+
+
+def test_a_false_claim_of_a_proof_is_rejected(tmp_path: Path) -> None:
+    policy = small_policy(3, 3)
+    hard = rules(bound=0.9)
+    path = tmp_path / "certificate.json"
+    found = [certify(policy, rule) for rule in hard]
+    assert found[0].status == "counterexample"
+    write_certificates(path, policy, hard, found)
+    forge(path, lambda d: d["certificates"][0].update(status="certified", lowest=0.91))
+    with pytest.raises(
+        hr.errors.InvalidCertificate, match="was certified, but is now counterexample"
+    ):
+        verify_certificates(path, policy, hard)
+
+
+def command(*words: str) -> Any:
+    return CliRunner().invoke(app, list(words), env={"COLUMNS": "140"})
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    started = Run.create(tmp_path / "run", parse(FILE, "leaning"))
+    started.learn()
+    return started
+
+
+def test_prove_and_verify_a_run(run: Run) -> None:
+    proven = command("prove", str(run.folder), "--tolerance", "1e-6")
+    assert proven.exit_code == 0, proven.output
+    assert proven.output.count("certified") >= 2
+    verified = command("verify", str(run.folder / CERTIFICATE), str(run.folder))
+    assert verified.exit_code == 0, verified.output
+    assert "certificate.json holds within 1e-06." in verified.output.replace("\n", "")
+    assert "Violations up to 1e-06 were allowed." in verified.output
+
+
+def test_a_certificate_of_an_earlier_policy(run: Run) -> None:
+    command("prove", str(run.folder), "--tolerance", "1e-6")
+    run.with_episodes(4).learn()
+    result = command("verify", str(run.folder / CERTIFICATE), str(run.folder))
+    assert isinstance(result.exception, hr.errors.InvalidCertificate)
+    assert "is about other weights" in str(result.exception)
+
+
+def test_a_run_that_does_not_obey_has_no_proof(tmp_path: Path) -> None:
+    book = with_settings(parse(FILE, "leaning"), enforcement="none")
+    run = Run.create(tmp_path / "run", book)
+    run.learn()
+    result = command("prove", str(run.folder))
+    assert result.exit_code == 1
+    assert "counterexample" in result.output
+    verified = command("verify", str(run.folder / CERTIFICATE), str(run.folder))
+    assert "does not certify every constraint" in str(verified.exception)
+
+
+def test_fresh_states(run: Run) -> None:
+    result = command("evaluate", str(run.folder), "--episodes", "1", "--fresh", "3000")
+    assert "On 3,000 fresh states of the regions: 0 violated (0.00%)" in result.output

@@ -1,0 +1,90 @@
+"""Numbers over seeds, against closed forms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from handrail.learning.record import Record
+from handrail.report.learning_curves import trailing_average
+from handrail.report.statistics import episodes_to_pass, interquartile_mean, spread, summarise
+
+RECORD = Record(
+    episode=0,
+    update=0,
+    score=1.0,
+    length=5,
+    steps=5,
+    terminated=True,
+    batch_loss=0.0,
+    safe_loss=0.0,
+    violation_before=-0.5,
+    violation_after=-0.5,
+    predicted_change=0.0,
+    measured_change=0.0,
+    prediction_error=0.0,
+    iterations=2,
+    safe_return_size=0.0,
+    active=("a",),
+)
+
+
+def test_a_record_survives_json() -> None:
+    assert Record.from_dict(RECORD.to_dict()) == RECORD
+
+
+def test_interquartile_mean() -> None:
+    assert interquartile_mean([100.0, 3.0, 2.0, -50.0]) == 2.5
+    assert interquartile_mean(np.arange(1, 9)) == 4.5
+    assert interquartile_mean([7.0]) == 7.0
+
+
+def test_spread() -> None:
+    data = np.random.default_rng(0).normal(10.0, 2.0, size=40)
+    one = spread(data.tolist())
+    assert one.mean == pytest.approx(data.mean())
+    assert one.deviation == pytest.approx(data.std(ddof=1))
+    assert one.iqm == pytest.approx(stats.trim_mean(data, 0.25))
+    low, high = one.interval
+    assert low < one.iqm < high
+    # The interquartile mean of normal numbers has about 1.1 times the error of their mean.
+    error = 2.0 / np.sqrt(40)
+    assert high - low == pytest.approx(2 * 1.96 * 1.1 * error, rel=0.3)
+    assert one == spread(data.tolist())
+    assert spread([5.0]).interval == (5.0, 5.0)
+    assert spread([5.0, 5.0, 5.0]).interval == (5.0, 5.0)
+
+
+def test_episodes_to_pass() -> None:
+    scores = np.array([0.0] * 30 + [200.0] * 120)
+    # 195 over 100 episodes allows two and a half bad ones: the window may begin at episode 28.
+    assert episodes_to_pass(scores, 195.0) == 28
+    assert episodes_to_pass(np.full(100, 195.0), 195.0) == 0
+    assert episodes_to_pass(np.full(99, 200.0), 195.0) is None
+    assert episodes_to_pass(np.full(300, 194.9), 195.0) is None
+    assert episodes_to_pass(np.full(100, 0.1 + 0.2), 0.3) == 0
+
+
+def test_a_run_in_numbers() -> None:
+    records = [
+        replace(RECORD, episode=k, score=float(k), violation_before=-0.1 if k != 7 else 1e-7)
+        for k in range(250)
+    ]
+    one = summarise(3, records, pass_mark=100.0)
+    assert (one.seed, one.episodes) == (3, 250)
+    assert one.first == 49.5
+    assert one.last == 199.5
+    assert one.to_pass == 51  # 51 … 150 average 100.5
+    assert one.worst_violation == 1e-7
+    free = summarise(0, [replace(RECORD, violation_before=None)], None)
+    assert free.worst_violation is None
+    assert free.to_pass is None
+
+
+def test_thetrailing_average() -> None:
+    values = np.random.default_rng(0).normal(size=57)
+    expected = [values[max(0, k - 9) : k + 1].mean() for k in range(57)]
+    np.testing.assert_allclose(trailing_average(values, 10), expected, atol=1e-12)

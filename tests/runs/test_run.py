@@ -1,0 +1,353 @@
+"""Runs survive: killed, full disks, damaged files, failing environments."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from handrail._storage import load_state
+from handrail.errors import EnvironmentFailure, HandrailError, InvalidRun, StorageFailure
+from handrail.learning.record import Record, Seconds
+from handrail.rulebook.rulebook import Rulebook, bundled, load_rulebook, parse, with_settings
+from handrail.runs.metrics import METRICS, TIMINGS
+from handrail.runs.run import CONFIGURATION, CONSTRAINTS, Run, is_run, make_agent
+from tests.support.environments import Corridor, Failing
+
+gym.register("Corridor-v0", entry_point="tests.support.environments:Corridor", max_episode_steps=20)
+gym.register("OneNumber-v0", entry_point="tests.support.environments:OneNumber", max_episode_steps=20)
+gym.register(
+    "FailsInEpisode5-v0",
+    entry_point=lambda **_: Failing(Corridor(), "raise", step=1, episode=5),
+    max_episode_steps=20,
+)
+
+TEXT = """
+environment: Corridor-v0
+observations: [position, one]
+actions: [back, on]
+constraints:
+  - {name: go on, where: {position: [0.2, 0.6], one: 1}, require: on >= 0.9}
+settings: {episodes: 30, step_size: 1e-3, seed: 4, network: {hidden: [16]}}
+pass_mark: 0.5
+"""
+
+
+def book(**settings: Any) -> Rulebook:
+    return with_settings(parse(TEXT, "corridor"), **settings)
+
+
+def contents(run: Run) -> tuple[bytes, dict[str, Any], dict[str, Any]]:
+    """Metrics, tensors and state: all that must be equal in equal runs."""
+    tensors, state = load_state(run.checkpoints()[-1])
+    return (run.folder / METRICS).read_bytes(), {k: v.tobytes() for k, v in tensors.items()}, state
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that nothing interrupted."""
+    run = Run.create(tmp_path_factory.mktemp("whole") / "run", book())
+    run.learn()
+    return run
+
+
+def test_a_run_is_a_folder(whole: Run) -> None:
+    names = sorted(path.name for path in whole.folder.iterdir() if path.name[0] != ".")
+    expected = {"checkpoints", CONFIGURATION, CONSTRAINTS, METRICS, TIMINGS}
+    assert set(names) - {"tensorboard"} == expected
+    assert (whole.folder / CONSTRAINTS).read_text() == TEXT
+    records = whole.records()
+    assert [record.episode for record in records] == list(range(30))
+    assert len((whole.folder / TIMINGS).read_text().splitlines()) == 30
+    assert [path.name for path in whole.checkpoints()] == ["episode-00000030.safetensors"]
+    assert is_run(whole.folder)
+
+
+def test_the_records_are_those_of_the_learner(whole: Run) -> None:
+    assert make_agent(book()).learn(episodes=30) == whole.records()
+
+
+def test_tensorboard_reads_the_numbers(whole: Run) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import (  # noqa: PLC0415
+        EventAccumulator,
+    )
+
+    events = EventAccumulator(str(whole.folder / "tensorboard"))
+    events.Reload()
+    scores = [event.value for event in events.Scalars("handrail/score")]
+    np.testing.assert_allclose(scores, [record.score for record in whole.records()], rtol=1e-6)
+    assert "handrail/violation_before" in events.Tags()["scalars"]
+    assert "handrail/seconds/collecting" in events.Tags()["scalars"]
+
+
+def test_tensorboard_shows_an_interrupted_run_once(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import (  # noqa: PLC0415
+        EventAccumulator,
+    )
+
+    run = Run.create(tmp_path / "run", book(episodes=10))
+
+    def interrupted(record: Record, _: Seconds) -> None:
+        if record.episode == 6:
+            raise KeyboardInterrupt  # no checkpoint since the start: all of it comes again
+
+    with pytest.raises(KeyboardInterrupt):
+        run.learn(watch=interrupted)
+    run.learn()
+    events = EventAccumulator(str(run.folder / "tensorboard"))
+    events.Reload()
+    steps = [event.step for event in events.Scalars("handrail/score")]
+    assert steps == list(range(10))
+
+
+def test_an_opened_run_is_the_same(whole: Run) -> None:
+    again = Run.open(whole.folder)
+    assert again.rulebook.settings == whole.rulebook.settings
+    assert again.seed == 4
+    agent = again.agent()
+    assert agent.episodes == 30
+    before = contents(whole)
+    again.learn()  # nothing left to learn
+    assert contents(whole) == before
+
+
+def test_nothing_is_overwritten(whole: Run) -> None:
+    with pytest.raises(InvalidRun, match=r"is not empty. Continue it with `handrail resume"):
+        Run.create(whole.folder, book())
+
+
+@pytest.mark.parametrize("after", [0, 1, 13, 29])
+def test_a_stopped_run_continues_bit_for_bit(whole: Run, tmp_path: Path, after: int) -> None:
+    run = Run.create(tmp_path / "run", book())
+    seen = []
+    run.learn(watch=lambda record, _: seen.append(record), stop=lambda: len(seen) > after)
+    assert len(run.records()) == after + 1
+    Run.open(run.folder).learn()
+    assert contents(run) == contents(whole)
+
+
+def test_a_run_of_several_episodes_an_update_is_checkpointed_between_updates(
+    tmp_path: Path,
+) -> None:
+    settings = {"episodes": 12, "episodes_per_update": 4}
+    whole, parts = (Run.create(tmp_path / name, book(**settings)) for name in ("a", "b"))
+    whole.learn()
+    for stop_at in (1, 6):
+        parts.learn(
+            stop=lambda limit=stop_at: len(parts.records()) > limit,  # type: ignore[misc]
+            checkpoint_seconds=0.0,
+        )
+        assert len(parts.records()) % 4 == 0
+    parts.learn()
+    assert contents(parts) == contents(whole)
+
+
+def _learn_in_a_child(folder: Path) -> int:
+    """Fork: a child that has everything imported, so that a kill can hit any moment of the work."""
+    child = os.fork()
+    if child == 0:
+        try:
+            Run.open(folder).learn(checkpoint_seconds=0.002)
+        finally:
+            os._exit(0)
+    return child
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+def test_killed_at_any_moment_it_continues_bit_for_bit(whole: Run, tmp_path: Path) -> None:
+    """SIGKILL at 60 random moments, over as many runs as it takes."""
+    rng = np.random.default_rng(0)
+    kills = finished = 0
+    while kills < 60:
+        run = Run.create(tmp_path / f"run-{finished}", book())
+        while True:
+            child = _learn_in_a_child(run.folder)
+            time.sleep(float(rng.uniform(0.0, 0.2)))
+            os.kill(child, signal.SIGKILL)
+            _, status = os.waitpid(child, 0)
+            if not os.WIFSIGNALED(status):
+                break
+            kills += 1
+            if kills >= 60:
+                Run.open(run.folder).learn()
+                break
+        assert contents(run) == contents(whole)
+        assert len((run.folder / TIMINGS).read_text().splitlines()) == 30
+        finished += 1
+    assert finished >= 1
+
+
+def test_two_processes_cannot_learn_in_one_folder(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", book())
+
+    def second(_: Record, __: Seconds) -> None:
+        with pytest.raises(InvalidRun, match="Another process is learning in"):
+            Run.open(run.folder).learn()
+
+    run.learn(watch=second)
+    assert len(run.records()) == 30
+
+
+def test_a_failing_environment_keeps_everything_before(tmp_path: Path) -> None:
+    text = TEXT.replace("Corridor-v0", "FailsInEpisode5-v0")
+    run = Run.create(tmp_path / "run", parse(text, "failing"))
+    with pytest.raises(
+        EnvironmentFailure, match="Episode 5: The environment raised RuntimeError at step 1"
+    ):
+        run.learn()
+    assert len(run.records()) == 5
+    assert run.checkpoints()[-1].name == "episode-00000005.safetensors"
+    assert run.agent().episodes == 5
+
+
+class FullDisk:
+    """From the n-th write on, nothing more fits."""
+
+    def __init__(self, n: int, error: int = errno.ENOSPC) -> None:
+        self.left, self.error = n, error
+
+    def __call__(self, *_: Any) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(self.error, os.strerror(self.error))
+
+
+@pytest.mark.parametrize("fits", [0, 1, 2, 5, 9])
+def test_a_full_disk_stops_the_run_and_harms_nothing(
+    whole: Run, tmp_path: Path, fits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run.create(tmp_path / "run", book())
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", FullDisk(fits))
+        with pytest.raises(StorageFailure, match=r"No space left on device. Everything up to the"):
+            run.learn(checkpoint_seconds=0.0)
+    for checkpoint in run.checkpoints():
+        load_state(checkpoint)
+    run.learn()
+    assert contents(run) == contents(whole)
+
+
+def test_metrics_that_no_longer_fit(
+    whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run.create(tmp_path / "run", book())
+    write = FullDisk(7)
+
+    def to_line(value: Any) -> bytes:
+        write()
+        return json.dumps(value).encode() + b"\n"
+
+    with monkeypatch.context() as patch:
+        patch.setattr("handrail.runs.metrics.to_line", to_line)
+        with pytest.raises(StorageFailure, match="No space left"):
+            run.learn()
+    run.learn()
+    assert contents(run) == contents(whole)
+
+
+def test_a_folder_that_cannot_be_written() -> None:
+    with pytest.raises(StorageFailure, match="No run can be started in /proc/nothing/run: No such"):
+        Run.create("/proc/nothing/run", book())
+
+
+def altered(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 0x11
+    path.write_bytes(content)
+
+
+def copy_of(run: Run, folder: Path) -> Run:
+    shutil.copytree(run.folder, folder)
+    return Run(folder, run.rulebook)
+
+
+def test_a_damaged_checkpoint_names_the_one_before(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", book(episodes=6))
+    run.learn(checkpoint_seconds=0.0)
+    older, newest = run.checkpoints()
+    before = older.read_bytes()
+    altered(newest, 400)
+    with pytest.raises(InvalidRun, match=f"Delete it to continue from {older.name}"):
+        run.learn()
+    assert older.read_bytes() == before
+    newest.unlink()
+    assert run.learn().episodes == 6
+    for checkpoint in run.checkpoints():
+        altered(checkpoint, 50)
+    run.checkpoints()[0].unlink()
+    with pytest.raises(InvalidRun, match="There is no older one: start the run again"):
+        run.agent()
+
+
+def test_altered_metrics_are_noticed(whole: Run, tmp_path: Path) -> None:
+    run = copy_of(whole, tmp_path / "run")
+    altered(run.folder / METRICS, 1000)
+    with pytest.raises(InvalidRun, match="not what the checkpoint was made with"):
+        run.learn()
+    (run.folder / METRICS).write_bytes(b"")
+    with pytest.raises(InvalidRun, match="altered or cut short"):
+        run.learn()
+
+
+def test_every_altered_byte_of_the_configuration_is_noticed(whole: Run, tmp_path: Path) -> None:
+    run = copy_of(whole, tmp_path / "run")
+    path = run.folder / CONFIGURATION
+    original = path.read_bytes()
+    for place in range(len(original)):
+        altered(path, place)
+        with pytest.raises(InvalidRun, match=r"configuration.json (is damaged|was altered)"):
+            Run.open(run.folder)
+        path.write_bytes(original)
+    assert Run.open(run.folder).seed == 4
+
+
+def test_a_run_keeps_its_constraints(whole: Run, tmp_path: Path) -> None:
+    run = copy_of(whole, tmp_path / "run")
+    (run.folder / CONSTRAINTS).write_text(TEXT.replace("0.9}", "0.8}"))
+    with pytest.raises(InvalidRun, match=r"altered after the run was started. A run keeps its"):
+        Run.open(run.folder)
+    (run.folder / CONSTRAINTS).unlink()
+    with pytest.raises(InvalidRun, match="cannot be read"):
+        Run.open(run.folder)
+
+
+def test_a_foreign_folder_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRun, match=r"is not a run: it has no configuration.json"):
+        Run.open(tmp_path)
+    (tmp_path / CONFIGURATION).write_text("[]")
+    with pytest.raises(HandrailError, match="is damaged"):
+        Run.open(tmp_path)
+
+
+def test_a_line_that_was_being_written_is_left_out(whole: Run, tmp_path: Path) -> None:
+    run = copy_of(whole, tmp_path / "run")
+    with (run.folder / METRICS).open("ab") as file:
+        file.write(b'{"episode": 30, "sco')
+    assert len(run.records()) == 30
+    for checkpoint in run.checkpoints():
+        checkpoint.unlink()
+    (run.folder / METRICS).write_bytes(b"nonsense\n")
+    with pytest.raises(InvalidRun, match="line 1 is not a record"):
+        run.records()
+
+
+@pytest.mark.parametrize("name", bundled())
+def test_every_bundled_file_is_obeyed_from_the_first_step_on(name: str) -> None:
+    agent = make_agent(load_rulebook(name))
+    assert agent.first_enforcement is not None
+    rounds = agent.first_enforcement.rounds  # of regions, each with iterations of its own
+    assert agent.first_enforcement.iterations <= 8 * (1 + rounds)
+    records = agent.learn(episodes=2)
+    assert max(record.violation_before or 0.0 for record in records) <= 1e-6
+    assert max(record.violation_after or 0.0 for record in records) <= 1e-6
