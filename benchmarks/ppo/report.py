@@ -44,7 +44,7 @@ sides differ in one thing, `callback=Handrail(file)`; network, settings and seed
 and learning rates fall linearly to 0 on both sides. Settings were chosen with seeds below \
 {FIRST_SEED}, and these runs have others, from {FIRST_SEED} on. Scores are those of the acting \
 policy while it learns, averages over 100 episodes, mean ± standard deviation over seeds. \
-[How to use it](../ppo.md).
+[How to use it](../guides/ppo.md).
 
 ![Average score over environment steps, with and without a handrail](ppo.png)"""
 

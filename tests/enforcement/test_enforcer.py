@@ -70,7 +70,7 @@ def test_proven_before_any_episode(kwargs: dict[str, Any]) -> None:
     for rule, certificate in zip(cartpole.regions(), result.certificates, strict=True):
         states = rule.states
         exact = policy.in_float64(states).probabilities(states)
-        assert np.abs(policy.probabilities(states) - exact).max() < 1e-7  # docs/proof.md
+        assert np.abs(policy.probabilities(states) - exact).max() < 1e-7  # docs/guides/proof.md
         again = certify(policy, rule)  # the proof is of the policy that came out
         assert again.certified
         assert again.worst_violation == pytest.approx(certificate.worst_violation, abs=1e-12)

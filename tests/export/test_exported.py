@@ -31,7 +31,7 @@ from tests.conftest import small_policy, spaces
 from tests.support.paths import ROOT
 from tests.support.sb3_models import Pictures, ppo
 
-DOCS = ROOT / "docs" / "export.md"
+DOCS = ROOT / "docs" / "guides" / "export.md"
 FILE = """
 environment: CartPole-v1
 observations: [x, x_dot, phi, phi_dot]

@@ -45,7 +45,7 @@ from tests.support import cartpole
 from tests.support.paths import ROOT
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.yaml"))
-PAGE = ROOT / "docs" / "constraint-files.md"
+PAGE = ROOT / "docs" / "reference" / "constraint-files.md"
 HEAD = """
 environment: CartPole-v1
 observations: [x, x_dot, phi, phi_dot]
@@ -913,8 +913,8 @@ def test_the_schema_is_sound_described_and_published() -> None:
     jsonschema.Draft202012Validator.check_schema(json_schema())
     models = [json_schema(), *json_schema()["$defs"].values()]
     assert all(field["description"] for model in models for field in model["properties"].values())
-    published = json.loads((ROOT / "docs" / "constraints.schema.json").read_text())
-    assert published == json_schema(), "run: handrail schema > docs/constraints.schema.json"
+    published = json.loads((ROOT / "docs" / "reference" / "constraints.schema.json").read_text())
+    assert published == json_schema(), "run: handrail schema > docs/reference/constraints.schema.json"
 
 
 def test_yaml_in_the_docs_is_correct() -> None:

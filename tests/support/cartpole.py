@@ -17,7 +17,7 @@ def constraints() -> list[Constraint]:
     """Lean right: push right; lean left: push left, at nine positions of the cart each.
 
     The paper states them as π(left) ≤ 0.05 and ≥ 0.95; its row s10 has the sign of a misprint
-    (docs/paper.md, note 3).
+    (docs/explanation/paper.md, note 3).
     """
     positions = np.linspace(-2.0, 2.0, 9)
     right = [[x, 0.0, 0.25, 0.05] for x in positions]

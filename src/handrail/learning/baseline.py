@@ -24,7 +24,7 @@ MOST_OBSERVATIONS = 256
 
 
 def discounted(rewards: Array, discount: float, after: float = 0.0) -> Array:
-    """G_k = r_k + γ G_{k+1} (docs/paper.md, note 5), with `after` in place of G_n."""
+    """G_k = r_k + γ G_{k+1} (docs/explanation/paper.md, note 5), with `after` in place of G_n."""
     # The recursion, run backwards in time, is a first-order linear filter.
     initial = np.array([discount * after])
     returns, _ = lfilter([1.0], [1.0, -discount], rewards[::-1], zi=initial)
