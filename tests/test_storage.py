@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,13 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from handrail._storage import check_format, load_state, save_state, write_atomically
+from handrail._storage import (
+    check_format,
+    load_state,
+    only_process,
+    save_state,
+    write_atomically,
+)
 from handrail.errors import InvalidRun
 
 TENSORS: dict[str, NDArray[Any]] = {
@@ -129,3 +137,43 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(
 def test_numbers_that_are_none_are_not_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Out of range float"):
         save_state(tmp_path / "a", {}, {"x": float("nan")})
+
+
+def test_where_folders_cannot_be_opened_files_are_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise PermissionError("folders cannot be opened")
+
+    monkeypatch.setattr("handrail._storage._FOLDERS_CAN_BE_OPENED", False)  # as on Windows
+    monkeypatch.setattr(os, "open", fail)
+    write_atomically(tmp_path / "file", b"content")
+    monkeypatch.undo()
+    assert (tmp_path / "file").read_bytes() == b"content"
+
+
+_HOLD = """
+import sys, time
+from pathlib import Path
+from handrail._storage import only_process
+with only_process(Path(sys.argv[1]), "learning"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_folder_belongs_to_one_process_until_it_ends_however_it_ends(tmp_path: Path) -> None:
+    other = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    with other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with (
+            pytest.raises(InvalidRun, match=r"Another process is learning in .* stop it first\.$"),
+            only_process(tmp_path, "learning"),
+        ):
+            pass
+        other.kill()
+    with only_process(tmp_path, "learning"):
+        pass

@@ -7,7 +7,6 @@ goes unnoticed.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
@@ -24,17 +24,11 @@ from safetensors.numpy import load, save
 from handrail.errors import InvalidRun
 
 FORMAT = 1  # of what a state contains; raised when older files can no longer be understood
-
-
 LOCK = ".lock"
-
-
 _KEY = "handrail"
-
+_FOLDERS_CAN_BE_OPENED = os.name != "nt"
 
 Tensors = Mapping[str, NDArray[Any]]
-
-
 State = dict[str, Any]
 
 
@@ -69,14 +63,17 @@ def only_process(folder: Path, doing: str) -> Iterator[None]:
 
     The operating system lets go of the lock when the process ends, however it ends.
     """
-    with (folder / LOCK).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InvalidRun(
-                f"Another process is {doing} in {folder}. Wait for it, or stop it first."
-            ) from None
+    lock = FileLock(folder / LOCK, blocking=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise InvalidRun(
+            f"Another process is {doing} in {folder}. Wait for it, or stop it first."
+        ) from None
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def save_state(path: Path, tensors: Tensors, state: State) -> None:
@@ -181,7 +178,9 @@ def _metadata(content: bytes) -> dict[str, str]:
 
 
 def _reach_the_disk(folder: Path) -> None:
-    """A rename is durable once its folder is."""
+    """A rename is durable once its folder is; Windows opens no folders, and sees to that itself."""
+    if not _FOLDERS_CAN_BE_OPENED:
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
