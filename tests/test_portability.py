@@ -73,9 +73,9 @@ def joined_by_slashes(node: ast.AST) -> Iterator[str]:
         slash = [one for one in node.args if isinstance(one, ast.Constant) and one.value == "/"]
         if node.func.attr in {"split", "rsplit", "partition", "rpartition", "join"} and slash:
             yield f"takes a path apart by hand: {ast.unparse(node)}"
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        if node.value.startswith(("/tmp", "/dev", "/proc", "/home", "/usr")):
-            yield f"names a place of Unix: {node.value!r}"
+    places = ("/tmp", "/dev", "/proc", "/home", "/usr")
+    if isinstance(node, ast.Constant) and str(node.value).startswith(places):
+        yield f"names a place of Unix: {node.value!r}"
 
 
 def texts_without_an_encoding(node: ast.AST) -> Iterator[str]:

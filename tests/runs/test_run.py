@@ -24,7 +24,9 @@ from handrail.runs.run import CONFIGURATION, CONSTRAINTS, Run, is_run, make_agen
 from tests.support.environments import Corridor, Failing
 
 gym.register("Corridor-v0", entry_point="tests.support.environments:Corridor", max_episode_steps=20)
-gym.register("OneNumber-v0", entry_point="tests.support.environments:OneNumber", max_episode_steps=20)
+gym.register(
+    "OneNumber-v0", entry_point="tests.support.environments:OneNumber", max_episode_steps=20
+)
 gym.register(
     "FailsInEpisode5-v0",
     entry_point=lambda **_: Failing(Corridor(), "raise", step=1, episode=5),

@@ -2,8 +2,17 @@
 
 from handrail.runs.executor import Audience, Outcome, Task, work
 from handrail.runs.group import free_folder, only_run, open_runs, refuse_mixing, seed_folder
-from handrail.runs.policy_file import Opened, about, open_editable, open_policy, refuse_ending, refuse_other_sizes, refuse_existing, storing
-from handrail.runs.run import refuse_taken, Run, make_agent, make_policy
+from handrail.runs.policy_file import (
+    Opened,
+    about,
+    open_editable,
+    open_policy,
+    refuse_ending,
+    refuse_existing,
+    refuse_other_sizes,
+    storing,
+)
+from handrail.runs.run import Run, make_agent, make_policy, refuse_taken
 
 __all__ = [
     "Audience",
@@ -20,9 +29,9 @@ __all__ = [
     "open_policy",
     "open_runs",
     "refuse_ending",
+    "refuse_existing",
     "refuse_mixing",
     "refuse_other_sizes",
-    "refuse_existing",
     "refuse_taken",
     "seed_folder",
     "storing",

@@ -17,13 +17,12 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from handrail.errors import HandrailError
 from multiprocessing import connection
 from queue import Empty
 from types import FrameType
 from typing import Any, final
 
-
+from handrail.errors import HandrailError
 
 _AT_ONCE = 50  # messages
 

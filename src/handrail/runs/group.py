@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+
 from handrail.errors import InvalidArgument, InvalidRun
 from handrail.rulebook import Rulebook, with_settings
 from handrail.runs.run import Run, is_run
-from pathlib import Path
-
 
 
 def free_folder(name: str) -> Path:

@@ -11,14 +11,13 @@ import json
 import os
 import time
 from dataclasses import asdict
-from handrail._storage import to_line
-from handrail.errors import InvalidRun
-from handrail.learning import Record, Seconds
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, final
 
-
+from handrail._storage import to_line
+from handrail.errors import InvalidRun
+from handrail.learning import Record, Seconds
 
 METRICS, TIMINGS, TENSORBOARD = "metrics.jsonl", "timings.jsonl", "tensorboard"
 

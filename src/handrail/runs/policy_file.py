@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import gymnasium as gym
-import numpy as np
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import gymnasium as gym
+import numpy as np
+
 from handrail._storage import load_state, prefixed, under, write_atomically
 from handrail.constraints import Constraint, expand
 from handrail.errors import InvalidArgument, InvalidRun, ShapeMismatch, StorageFailure
@@ -16,13 +21,9 @@ from handrail.policies import Policy
 from handrail.rulebook import Rulebook
 from handrail.runs.group import only_run
 from handrail.settings import LearnerSettings
-from io import BytesIO
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
-
 
 
 ENDING = ".zip"

@@ -8,24 +8,33 @@ simply played again.
 
 from __future__ import annotations
 
-import gymnasium as gym
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from handrail._storage import FORMAT, check_format, load_state, only_process, read_sealed, save_state, write_atomically, write_sealed
+from pathlib import Path
+from time import monotonic
+from typing import Any, final
+
+import gymnasium as gym
+from numpy.typing import NDArray
+
+from handrail._storage import (
+    FORMAT,
+    check_format,
+    load_state,
+    only_process,
+    read_sealed,
+    save_state,
+    write_atomically,
+    write_sealed,
+)
 from handrail._version import VERSION
 from handrail.errors import HandrailError, InvalidArgument, InvalidRun, StorageFailure
 from handrail.learning import Record, Reinforce, Seconds
 from handrail.policies import CategoricalPolicy, GaussianPolicy, Policy
 from handrail.rulebook import Rulebook, parse, with_settings
 from handrail.runs.metrics import Ledger, beginning, read_records
-from numpy.typing import NDArray
-from pathlib import Path
-from time import monotonic
-from typing import Any, final
-
-
 
 CONFIGURATION, CONSTRAINTS = "configuration.json", "constraints.yaml"
 
