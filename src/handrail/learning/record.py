@@ -16,7 +16,7 @@ from handrail.learning.update import Timing, Update
 @final
 @dataclass(frozen=True)
 class Record:
-    """One episode and the update that followed it; docs/reference/metrics.md explains each field."""
+    """One episode and the update that followed it (docs/reference/metrics.md)."""
 
     episode: int
     update: int | None
