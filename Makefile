@@ -48,7 +48,8 @@ reproduce: $(READY) ## every figure, table and claim of the paper (two hours), k
 	cp results/figures/*.png docs/reproduction/figures
 	cp -r results/metrics docs/reproduction
 
-docs: $(READY) ## run every example of the docs, and check their links
+docs: $(READY) ## write the reference, run every example of the docs, check their links
+	$(BIN)/python docs/reference_pages.py
 	$(BIN)/python docs/check.py
 
 clean: ## forget the environment

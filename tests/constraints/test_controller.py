@@ -13,8 +13,8 @@ from scipy.linalg import solve_continuous_are
 import handrail as hr
 from handrail._types import Array
 from tests.conftest import small_policy, spaces
-from tests.docs.test_check import load
 from tests.policies.test_gaussian import gaussian
+from tests.support.scripts import load_script
 
 BOX = hr.Box([-2.4, -0.5, -0.1, -0.5], [2.4, 0.5, 0.1, 0.5])
 SQUARE = hr.Box([-1.0, -2.0], [1.0, 2.0])
@@ -282,7 +282,7 @@ def test_a_gaussian_policy_is_for_the_other_function() -> None:
 
 
 def test_the_example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    example = load("examples/from_a_controller.py")
+    example = load_script("examples/from_a_controller.py")
     arguments = ["--episodes", "2", "--seeds", "1", "--evaluated", "2"]
     monkeypatch.setattr(sys, "argv", ["example", *arguments])
     monkeypatch.setenv("COLUMNS", "160")

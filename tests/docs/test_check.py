@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,26 +13,29 @@ from handrail.report.drawing import draw_policy, draw_states, new_figure
 from handrail.report.plane import Slice
 from tests.conftest import small_policy
 from tests.support.paths import ROOT
+from tests.support.scripts import load_script
+
+check = load_script("docs/check.py")
 
 
-def load(path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def label(file: Path) -> str:
+    return file.relative_to(ROOT).as_posix()
 
 
-check = load("docs/check.py")
-
-
-@pytest.mark.parametrize("page", check.pages(), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", check.pages(), ids=label)
 def test_examples_run_and_links_lead_somewhere(page: Path) -> None:
     assert check.broken_links(page) == []
     n_examples = check.run_examples(page)
     if page in (ROOT / "README.md", ROOT / "docs" / "explanation" / "concepts.md"):
         assert n_examples >= 3
+
+
+def test_what_does_not_exist_is_found() -> None:
+    there = "`hr.enforce`, handrail.proof.certify, `errors.py`, docs/index.md, `tests/proof`"
+    elsewhere = "[a link](gone.py), https://example.org/page.md, ../gone.py, my/gone.yaml"
+    assert check.unknown_names(f"{there}, {elsewhere}") == []
+    for name in ("hr.obey", "handrail.proofs", "handrail.proof.obey", "design.md", "docs/old.md"):
+        assert check.unknown_names(f"{there}, `{name}`.") == [name]
 
 
 def test_the_readme_quotes_the_conflict_as_it_is_printed(
@@ -50,7 +51,7 @@ def test_the_readme_quotes_the_conflict_as_it_is_printed(
 def test_the_demonstration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    demo = load("examples/obey_before_training.py")
+    demo = load_script("examples/obey_before_training.py")
     picture = tmp_path / "policy.png"
     monkeypatch.setattr(sys, "argv", ["demo", "--picture", str(picture)])
     demo.main()

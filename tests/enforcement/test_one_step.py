@@ -37,7 +37,7 @@ def test_inequalities_as_the_authors_solve_them(golden: Golden) -> None:
 
 
 def test_equalities_as_the_authors_solve_them(golden: Golden) -> None:
-    """Their equality branch leaves the step size out (docs/explanation/paper.md, note 7): step size 1."""
+    """Their equality branch has no step size (docs/explanation/paper.md, note 7): step size 1."""
     answer = hr.safe_returns(golden.policy, golden.batch, golden.constraints(hr.Equal), 1.0)
     np.testing.assert_allclose(answer.values, golden["safe_returns_equality_unit_step"], rtol=1e-4)
     assert answer.satisfied

@@ -7,7 +7,6 @@ comment `# <- here` marks a line that the message must name.
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
 import pickle
 import re
@@ -43,6 +42,7 @@ from handrail.rulebook.source import MAX_BYTES, read
 from handrail.settings import RunSettings
 from tests.support import cartpole
 from tests.support.paths import ROOT
+from tests.support.scripts import load_script
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.yaml"))
 PAGE = ROOT / "docs" / "reference" / "constraint-files.md"
@@ -914,7 +914,9 @@ def test_the_schema_is_sound_described_and_published() -> None:
     models = [json_schema(), *json_schema()["$defs"].values()]
     assert all(field["description"] for model in models for field in model["properties"].values())
     published = json.loads((ROOT / "docs" / "reference" / "constraints.schema.json").read_text())
-    assert published == json_schema(), "run: handrail schema > docs/reference/constraints.schema.json"
+    assert published == json_schema(), (
+        "run: handrail schema > docs/reference/constraints.schema.json"
+    )
 
 
 def test_yaml_in_the_docs_is_correct() -> None:
@@ -957,11 +959,7 @@ def test_the_docs_list_every_setting_with_its_default() -> None:
 
 
 def test_the_docs_quote_a_real_error_and_run(capsys: pytest.CaptureFixture[str]) -> None:
-    spec = importlib.util.spec_from_file_location("check", ROOT / "docs" / "check.py")
-    assert spec is not None
-    assert spec.loader is not None
-    check = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(check)
+    check = load_script("docs/check.py")
     assert check.run_examples(PAGE) >= 2
     assert check.broken_links(PAGE) == []
     quoted = re.search(r"^```\n(push\.yaml, line .*?)^```", PAGE.read_text(), re.M | re.S)
