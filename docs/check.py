@@ -1,14 +1,22 @@
-"""Runs every Python example of the docs and checks that every relative link leads somewhere."""
+"""Runs every Python example of the docs, and checks that links and names lead somewhere."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(#[^)\s]*)?\)")
+_FILE = re.compile(r"(?<![\w./-])[\w][\w./-]*\.(?:py|md)\b")
+_FOLDER = re.compile(r"(?<![\w./-])(?:docs|tests|src|paper|benchmarks|examples)/[\w./-]*\w")
+_NAME = re.compile(r"(?<![\w./-])(?:hr|handrail)(?:\.\w+)+")
+_TREES = ("src", "paper", "benchmarks", "examples", "docs", "tests")
 
 
 def pages() -> list[Path]:
@@ -43,11 +51,66 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", h).strip().lower().replace(" ", "-") for h in headings}
 
 
+def sources() -> list[Path]:
+    """The library's modules and bundled files, whose comments cite files and names."""
+    return sorted(file for file in (ROOT / "src").rglob("*") if file.suffix in (".py", ".yaml"))
+
+
+def unknown_names(text: str) -> list[str]:
+    """Files, folders and names of handrail that a text mentions and that do not exist."""
+    text = _LINK.sub("]()", text)  # links are looked at on their own
+    mentioned = {match for pattern in (_FILE, _FOLDER) for match in pattern.findall(text)}
+    unknown = [name for name in mentioned if not _is_file(name)]
+    unknown += [name for name in set(_NAME.findall(text)) if not _is_name(name)]
+    return sorted(unknown)
+
+
+def _is_file(name: str) -> bool:
+    """Whether a file or a folder of the repository is called so, or ends so."""
+    return (ROOT / name).exists() or any(file.endswith(f"/{name}") for file in _files())
+
+
+@cache
+def _files() -> frozenset[str]:
+    return frozenset(
+        f"/{file.relative_to(ROOT).as_posix()}"
+        for tree in _TREES
+        for file in (ROOT / tree).rglob("*")
+    )
+
+
+def _is_name(name: str) -> bool:
+    """Whether the dotted name is a module, or an attribute of one."""
+    parts = ["handrail", *name.split(".")[1:]]
+    modules = [n for n in range(1, len(parts) + 1) if _is_module(".".join(parts[:n]))]
+    value: object = import_module(".".join(parts[: max(modules)]))
+    for part in parts[max(modules) :]:
+        if not hasattr(value, part):
+            return False
+        value = getattr(value, part)
+    return True
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def findings() -> Iterator[str]:
+    """Whatever leads nowhere."""
+    for page in pages():
+        yield from (f"broken link: {link}" for link in broken_links(page))
+    for file in (*pages(), *sources()):
+        for name in unknown_names(file.read_text(encoding="utf-8")):
+            yield f"no such file or name: {file.relative_to(ROOT)}: {name}"
+
+
 def main() -> int:
     """Check all pages."""
-    broken = [link for page in pages() for link in broken_links(page)]
-    for link in broken:
-        print(f"broken link: {link}")
+    broken = list(findings())
+    print("\n".join(broken))
     for page in pages():
         print(f"{page.relative_to(ROOT)}: {run_examples(page)} examples ran")
     return 1 if broken else 0
