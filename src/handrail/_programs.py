@@ -1,8 +1,8 @@
 """min ‖x‖² subject to lower ≤ A x ≤ upper, solved so that the answer can be believed.
 
-The rules come from measurements on hundreds of such programs (design.md section 2): scale the rows,
-eliminate equalities, solve by a dual active-set method, polish on the active rows, and verify in
-the original units. A solver's own word is never taken for it.
+The rules come from measurements on hundreds of such programs: scale the rows, eliminate equalities,
+solve by a dual active-set method, polish on the active rows, and verify in the original units. A
+solver's own word is never taken for it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Method = Callable[[Array, Array, Array], Signs | None]
 
 
 # ‖x‖ beyond this many times what the hardest row needs alone means contradiction: consistent
-# programs gave at most 37, contradictory ones at least 1e4 (design.md section 2).
+# programs gave at most 37, contradictory ones at least 1e4 (docs/explanation/concepts.md).
 CONFLICT_RATIO = 1e3
 
 

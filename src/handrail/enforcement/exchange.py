@@ -2,7 +2,7 @@
 
 Working states are held exactly, a little inside their bounds. Whatever finds a state that is
 violated nevertheless hands it in; states that are far from their bounds leave. Repeated until
-nothing is found (semi-infinite programming; design.md section 1, level 3).
+nothing is found (semi-infinite programming).
 """
 
 from __future__ import annotations

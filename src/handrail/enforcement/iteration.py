@@ -1,4 +1,4 @@
-"""Make the real network obey, exactly: linearise, solve, step, measure; repeat (design.md level 2).
+"""Make the real network obey, exactly: linearise, solve, step, measure; repeat.
 
 Each iteration asks for the smallest change of the network that the first-order model says is enough
 (objective "parameters"), takes it, and measures what it did. A probability is asked to move in its

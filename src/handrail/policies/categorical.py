@@ -86,7 +86,7 @@ class CategoricalPolicy(Policy):
         """diag(π) - π πᵀ times vectors, all (n, n_actions).
 
         Written as π_k Σ_a π_a (v_k - v_a), no digit is lost when one action has almost all the
-        probability (design.md section 6, "Saturation").
+        probability.
         """
         differences = vectors[:, :, None] - vectors[:, None, :]
         result: Array = outputs * (differences * outputs[:, None, :]).sum(axis=2)

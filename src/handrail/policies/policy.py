@@ -17,7 +17,7 @@ from handrail.policies.fused import FusedNetwork
 from handrail.policies.layers import PlainMLP, in_float64
 from handrail.policies.quantity import Quantity
 
-# Rows in one forward pass: (rows, 5000) activations that stay in the cache (design.md section 6).
+# Rows in one forward pass: (rows, 5000) activations that stay in the cache.
 ROWS_PER_PASS = 64
 
 

@@ -1,4 +1,4 @@
-"""The vertex bound: one hidden ReLU layer, cells with few vertices (design.md, "Proof").
+"""The vertex bound: one hidden ReLU layer, cells with few vertices.
 
 A difference of outputs d(s) = Σ_i q_i relu(h_i(s)) + k is convex (q_i > 0) plus concave (q_i < 0).
 relu(h) ≥ α h for every α in [0, 1], so the concave part is at most affine, and what remains is

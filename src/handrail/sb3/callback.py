@@ -19,7 +19,7 @@ from handrail.sb3.policy import refuse_normalised_observations
 from handrail.sb3.pressure import Pressure, take_off
 
 # Finer is at the mercy of float32: with 1e-6, enforcements on steep networks fail in the rounding
-# of their logits, with 1e-5 none of 48 does (the tests of tests/test_sb3.py about float32).
+# of their logits, with 1e-5 none of 48 does (the tests of tests/sb3 about float32).
 TOLERANCE = 1e-5
 
 
