@@ -34,7 +34,7 @@ from handrail.enforcement.references import given_references, references_around,
 from handrail.enforcement.side_effects import SideEffects
 from handrail.learning.episode import greedy_together, play_in_parallel
 from handrail.learning.reinforce import Reinforce
-from handrail.policies.quantity import Quantity
+from handrail.policies import MEAN
 from handrail.report.edit_panels import edit_figure
 from handrail.runs.run import Run
 from tests.conftest import small_policy
@@ -422,7 +422,7 @@ def test_the_change_is_drawn_in_parts_of_the_actions_range(
     across, up, states = plane.states()
     before = np.zeros((len(book.actions), len(up), len(across)))
     after = before + np.linspace(-changes, changes, len(across))
-    effects = SideEffects(1, "given", Quantity.MEAN, changes, states[0], 0, changes, None)
+    effects = SideEffects(1, "given", MEAN, changes, states[0], 0, changes, None)
     panel = edit_figure(book, before, after, effects, plane).axes[2]
     (mesh,) = (one for one in panel.collections if isinstance(one, QuadMesh))
     assert mesh.get_clim() == pytest.approx((-changes, changes))
@@ -437,7 +437,7 @@ def test_a_change_far_below_the_range_is_drawn_pale() -> None:
     assert plane is not None
     across, up, states = plane.states()
     before = np.zeros((1, len(up), len(across)))
-    effects = SideEffects(1, "given", Quantity.MEAN, 0.1, states[0], 0, 0.1, None)
+    effects = SideEffects(1, "given", MEAN, 0.1, states[0], 0, 0.1, None)
     panel = edit_figure(book, before, before + 0.1, effects, plane).axes[2]
     (mesh,) = (one for one in panel.collections if isinstance(one, QuadMesh))
     assert mesh.get_clim() == pytest.approx((-0.2, 0.2))  # a twentieth of what a torque can be

@@ -16,7 +16,7 @@ from handrail._types import Array
 from handrail.cli.play import watch
 from handrail.constraints.expansion import expand
 from handrail.enforcement.candidates import required_returns
-from handrail.policies.quantity import Quantity
+from handrail.policies import MEAN
 from handrail.proof.certificate_file import weights_hash
 from handrail.tangent.batch import policy_gradient
 
@@ -48,7 +48,7 @@ def test_outputs_are_what_the_network_returns() -> None:
     expected = policy.module(torch.tensor(some)).detach().numpy()
     np.testing.assert_allclose(policy.mean(some), expected, rtol=1e-12)
     np.testing.assert_allclose(policy.mean(some[0]), expected[0], rtol=1e-12)
-    assert policy.quantity is Quantity.MEAN
+    assert policy.quantity is MEAN
     np.testing.assert_allclose(policy.std, [0.6, 0.6])  # 0.3 of half the range of 4
 
 

@@ -20,7 +20,7 @@ import handrail as hr
 from handrail._types import Array
 from handrail.constraints.constraint import Constraint
 from handrail.errors import EnvironmentFailure
-from handrail.policies.quantity import Quantity
+from handrail.policies import PROBABILITY
 from handrail.regions.cells import Cells, Cover
 from handrail.regions.outline import area, beside_faces, cut_cells
 from handrail.regions.region import Region
@@ -412,10 +412,10 @@ def test_what_cannot_be_proven_is_left_out() -> None:
 @pytest.mark.parametrize("margin", [0.0, 0.02, 1.0, 3.0])
 def test_probabilities_are_rounded_to_the_safe_side(bound: float, margin: float) -> None:
     odds = bound / (1 - bound)
-    least = float(Side(Quantity.PROBABILITY, 1, 3, bound, is_lower=True).at(margin))
+    least = float(Side(PROBABILITY, 1, 3, bound, is_lower=True).at(margin))
     exact = odds * np.exp(margin) / (1 + odds * np.exp(margin))
     assert exact - 0.1 * min(bound, 1 - bound) <= least <= exact + 1e-9
-    most = float(Side(Quantity.PROBABILITY, 0, 2, bound, is_lower=False).at(margin))
+    most = float(Side(PROBABILITY, 0, 2, bound, is_lower=False).at(margin))
     exact = odds * np.exp(-margin) / (1 + odds * np.exp(-margin))
     assert exact - 1e-9 <= most <= exact + 0.1 * min(bound, 1 - bound)
 

@@ -181,8 +181,8 @@ def _table(
     table.add_section()
     table.add_row("reference states", f"{effects.states:,}, {effects.origin}")
     action = book.actions[effects.action]
-    what = "probability" if book.ranges is None else "mean"
-    table.add_row("largest change", f"{effects.largest_change:.2g} of the {what} of {action}")
+    what = f"the {book.quantity.name} of {action}"
+    table.add_row("largest change", f"{effects.largest_change:.2g} of {what}")
     table.add_row("  at", state_in_words(effects.at))
     table.add_row("mean change", f"{effects.mean_change:.2g}")
     if effects.share_of_changed_choices is not None:

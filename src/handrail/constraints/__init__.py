@@ -8,6 +8,7 @@ from handrail.constraints.constraint import (
     Equal,
     Mean,
     PlacedConstraint,
+    action_about,
 )
 from handrail.constraints.controller import (
     ControllerSample,
@@ -59,6 +60,7 @@ __all__ = [
     "Term",
     "Violations",
     "_violations",
+    "action_about",
     "bound_in_words",
     "chosen_selection",
     "concatenate",

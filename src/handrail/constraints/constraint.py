@@ -15,7 +15,7 @@ import numpy as np
 from handrail._types import Array, Indices
 from handrail.constraints.rows import Rows
 from handrail.errors import InvalidConstraint
-from handrail.policies import Quantity
+from handrail.policies import MEAN, PROBABILITY, Quantity
 from handrail.regions import Place, Points, Region
 
 
@@ -36,7 +36,12 @@ Action = int | Mapping[int, float] | Mean
 
 def quantity_of(action: Action) -> Quantity:
     """The mean of a continuous action where it says so, else the probability of a discrete one."""
-    return Quantity.MEAN if isinstance(action, Mean) else Quantity.PROBABILITY
+    return MEAN if isinstance(action, Mean) else PROBABILITY
+
+
+def action_about(quantity: Quantity, plain: int | Mapping[int, float]) -> Action:
+    """An action, or a weighted sum of some, as a constraint on this quantity takes it."""
+    return Mean(plain) if quantity == MEAN else plain
 
 
 def as_mapping(action: Action) -> Mapping[int, float]:
@@ -117,29 +122,7 @@ def check_number(value: Any, what: str) -> None:
 def check_bound(bound: Any, action: Action) -> None:
     """A number; strictly inside what a sum of probabilities can reach."""
     check_number(bound, "The bound")
-    if quantity_of(action) is Quantity.MEAN:
-        return
-    weights = as_mapping(action).values()
-    lowest, highest = min(0.0, *weights), max(0.0, *weights)
-    if bound in (lowest, highest):
-        inside = lowest + 0.001 if bound == lowest else highest - 0.001
-        raise InvalidConstraint(
-            f"A softmax never reaches a probability of exactly 0 or 1, so {in_words(action)} "
-            f"cannot be bounded by {bound:g}. Use {inside:g} instead."
-        )
-    if not lowest < bound < highest:
-        # 95 was meant in percent; 1.5 hardly.
-        percent = bound > 2.0 and lowest < bound / 100 < highest
-        meant = (
-            f"Did you mean {bound / 100:g}?"
-            if percent
-            else "A continuous action is bounded through its mean: Mean(0), in a file a range "
-            "of it."
-        )
-        raise InvalidConstraint(
-            f"The probability of {in_words(action)} is always between {lowest:g} and {highest:g}, "
-            f"but the bound is {bound:g}. {meant}"
-        )
+    quantity_of(action).check_bound(bound, as_mapping(action).values(), in_words(action))
 
 
 def check_order(lower: float, upper: float) -> None:
@@ -345,10 +328,10 @@ class Between(ActionConstraint):
 
 def _refuse_region(constraint: Equal | Between) -> None:
     if isinstance(constraint.where, Region):
-        what = "probability" if constraint.quantity is Quantity.PROBABILITY else "mean action"
         raise InvalidConstraint(
-            f"{type(constraint).__name__}: a network cannot keep a {what} at one value on all the "
-            "states of a region. Use Between(lower, upper, …) there, or Points."
+            f"{type(constraint).__name__}: a network cannot keep a {constraint.quantity.noun} at "
+            "one value on all the states of a region. Use Between(lower, upper, …) there, or "
+            "Points."
         )
 
 
@@ -372,11 +355,7 @@ def _rows_at(
     for index, weight in as_mapping(action).items():
         check_known_action(constraint.name, index, n_actions)
         weights[index] = weight
-    if quantity_of(action) is Quantity.PROBABILITY and np.ptp(weights) == 0.0:
-        raise InvalidConstraint(
-            f"{constraint.name!r} weighs all {n_actions} actions alike. Probabilities always add "
-            "up to 1, so no policy can change this sum: leave an action out."
-        )
+    quantity_of(action).check_weights(weights, constraint.name)
     n = len(states)
     return make_rows(constraint, states, np.tile(weights, (n, 1)), np.arange(n), lower, upper)
 

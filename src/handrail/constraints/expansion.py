@@ -13,7 +13,7 @@ from handrail._types import Array, Indices
 from handrail.constraints.constraint import Constraint, PlacedConstraint
 from handrail.constraints.rows import Rows, concatenate
 from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
-from handrail.policies import Policy, Quantity
+from handrail.policies import Policy
 from handrail.regions import Region
 
 
@@ -120,8 +120,7 @@ def _sub_regions(constraint: Constraint, scale: Array) -> list[Regional]:
     )
     # Actions that the policy does not have are refused here.
     row = constraint.rows_at(constraint.states[:1], len(scale))
-    probable = constraint.quantity is Quantity.PROBABILITY
-    unit = 1.0 if probable else float(np.abs(row.weights[0]) @ scale)
+    unit = constraint.quantity.unit(row.weights[0], scale)
     return [
         Regional(name, constraint, part, len(scale), unit)
         for name, part in zip(names, parts, strict=True)
@@ -172,18 +171,11 @@ def _refuse_different_shapes(constraints: Sequence[Constraint]) -> None:
 
 def refuse_other_quantity(constraint: Constraint, n_actions: int, policy: Policy) -> None:
     """A constraint on mean actions is none on probabilities, and the other way round."""
-    if constraint.quantity is policy.quantity:
-        return
-    if policy.quantity is Quantity.MEAN:
+    if constraint.quantity != policy.quantity:
         raise InvalidConstraint(
-            f"{constraint.name!r} is about the probability of an action, but the actions of this "
-            f"policy are continuous. Constrain their means: action=Mean(0)"
-            f"{'' if n_actions == 1 else f' to Mean({n_actions - 1})'}."
+            f"{constraint.name!r} is about {constraint.quantity.subject}, but "
+            f"{policy.quantity.request(n_actions)}"
         )
-    raise InvalidConstraint(
-        f"{constraint.name!r} is about a mean action, but this policy chooses among {n_actions} "
-        "discrete actions. Constrain the probability of one: action=0, 1, …"
-    )
 
 
 def _without_repeats(blocks: Sequence[Rows]) -> Rows:

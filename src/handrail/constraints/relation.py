@@ -27,7 +27,7 @@ from handrail.constraints.constraint import (
 )
 from handrail.constraints.rows import Rows
 from handrail.errors import InvalidConstraint
-from handrail.policies import Quantity
+from handrail.policies import PROBABILITY, Quantity
 from handrail.regions import Place, Points
 
 
@@ -130,15 +130,12 @@ class Linear(Constraint):
 
     def _range(self) -> tuple[float, float]:
         """What the sum can reach at all: at each state a mixture of its weights and 0."""
-        if self.quantity is Quantity.MEAN:
-            return -np.inf, np.inf
         by_state: dict[bytes, dict[int, float]] = {}
         for term in self.terms:
             weights = by_state.setdefault(np.asarray(term.state).tobytes(), {})
             weights[term.index] = weights.get(term.index, 0.0) + term.weight
-        lowest = sum(min(0.0, *w.values()) for w in by_state.values())
-        highest = sum(max(0.0, *w.values()) for w in by_state.values())
-        return lowest, highest
+        spans = [self.quantity.span(weights.values()) for weights in by_state.values()]
+        return sum(lowest for lowest, _ in spans), sum(highest for _, highest in spans)
 
     def _in_words(self) -> str:
         total = " + ".join(f"{term.weight:g}·{in_words(term.action)}" for term in self.terms)
@@ -204,7 +201,7 @@ class Symmetric(PlacedConstraint):
     @property
     def quantity(self) -> Quantity:
         """Probabilities; of mean actions, `Linear` relates two states."""
-        return Quantity.PROBABILITY
+        return PROBABILITY
 
     @property
     def states(self) -> Array:

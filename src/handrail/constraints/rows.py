@@ -80,38 +80,25 @@ class Rows:
         result: Mask = np.bincount(self.row_of_sample, minlength=len(self)) == 1
         return result
 
-    def is_sum_of_probabilities(self) -> Mask:
-        """Rows that are the probability of a set of actions at one state (n_rows,).
+    def curved_samples(self) -> Mask:
+        """Samples that have an unbounded coordinate other than their value (n_samples,).
 
-        These have log-odds; a weighted difference of probabilities has none.
+        Each is the only one of its row: a sum of several has none.
         """
-        if self.quantity is not Quantity.PROBABILITY:
-            return np.zeros(len(self), dtype=bool)
-        unit = ((self.weights == 0.0) | (self.weights == 1.0)).all(axis=1)
-        units = self.sum_samples(unit.astype(np.float64))
-        result: Mask = self.is_about_one_state() & (units == 1.0)
-        return result
+        alone = self.is_about_one_state()[self.row_of_sample]
+        return self.quantity.is_curved(self.weights, alone)
 
     def reach(self) -> tuple[Array, Array]:
         """The lowest and the highest value that any policy gives to each row (n_rows,)."""
-        if self.quantity is not Quantity.PROBABILITY:
-            return np.full(len(self), -np.inf), np.full(len(self), np.inf)
-        return self.sum_samples(self.weights.min(axis=1)), self.sum_samples(
-            self.weights.max(axis=1)
-        )
+        lowest, highest = self.quantity.reach(self.weights)
+        return self.sum_samples(lowest), self.sum_samples(highest)
 
     def room(self) -> Array:
         """How far inside its bounds each row can be at all (n_rows,); of mean actions, 1.
 
         Inf where nothing can break it.
         """
-        if self.quantity is not Quantity.PROBABILITY:
-            return np.ones(len(self))
-        lowest, highest = self.reach()
-        return np.minimum(
-            np.where(np.isfinite(self.lower), highest - self.lower, np.inf),
-            np.where(np.isfinite(self.upper), self.upper - lowest, np.inf),
-        )
+        return self.quantity.room(self.lower, self.upper, *self.reach())
 
     def insets(self, margin: float) -> tuple[Array, Array]:
         """What a margin is at the lower and at the upper bounds; 0 where there is no bound.
@@ -119,17 +106,9 @@ class Rows:
         Of a probability it is in log-odds, to first order margin · bound · (1 - bound); of mean
         actions in their own units.
         """
-        lowest, highest = self.reach()
-        room = 0.25 * (self.upper - self.lower)
-
-        def inset(bound: Array) -> Array:
-            if self.quantity is not Quantity.PROBABILITY:
-                return np.where(np.isfinite(bound), np.minimum(margin, room), 0.0)
-            known = np.where(np.isfinite(bound), bound, lowest)
-            share = (highest - known) * (known - lowest) / (highest - lowest)
-            return np.minimum(margin * share, room)
-
-        return inset(self.lower), inset(self.upper)
+        reach, room = self.reach(), 0.25 * (self.upper - self.lower)
+        below, above = (self.quantity.margin_at(end, *reach) for end in (self.lower, self.upper))
+        return np.minimum(margin * below, room), np.minimum(margin * above, room)
 
     def tightened(self, margin: float) -> Rows:
         """The same rows, their bounds moved inwards by their `insets`."""

@@ -35,7 +35,7 @@ from handrail.enforcement.program import factor_of
 from handrail.enforcement.references import References
 from handrail.enforcement.targets import Targets
 from handrail.errors import InvalidPolicy, SolverFailure
-from handrail.policies import Policy, Quantity
+from handrail.policies import Policy
 from handrail.tangent import Gradient, restore, snapshot, take_step
 
 # ρ, as a part of the squared length of an output's gradient, per output.
@@ -162,8 +162,7 @@ class Neighbourhood:
 def _outputs(policy: Policy, states: Array) -> Rows:
     """The output of every action (of two probabilities, one says it all) at some of the states."""
     n_actions = policy.outputs(states[:1]).shape[1]
-    one_will_do = n_actions == 2 and policy.quantity is Quantity.PROBABILITY
-    weights = np.eye(n_actions)[: 1 if one_will_do else n_actions]
+    weights = np.eye(n_actions)[: 1 if policy.quantity.one_says_all(n_actions) else n_actions]
     count = _OUTPUTS // len(weights)
     if len(states) > count:
         states = states[np.random.default_rng(0).choice(len(states), count, replace=False)]

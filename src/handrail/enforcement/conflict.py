@@ -42,7 +42,7 @@ class Conflict:
         if len(self.rows) == 1:
             return f"{names} cannot be moved: the network's output no longer depends on its weights"
         if self.at_one_state:
-            what = "probabilities" if self.quantity is Quantity.PROBABILITY else "mean actions"
+            what = self.quantity.plural
             return f"{names} ask for {what} that do not exist together at the same state"
         if len(self.rows) == 2:
             where = f"{self.distance:.3g} apart, which this network can hardly tell apart"
@@ -117,12 +117,11 @@ def exist_together(group: list[int], rows: Rows) -> bool:
     lower, upper = rows.lower[group], rows.upper[group]
     from_below, from_above = np.isfinite(lower), np.isfinite(upper)
     n_actions = weights.shape[1]
-    simplex = {"A_eq": np.ones((1, n_actions)), "b_eq": [1.0], "bounds": (0.0, 1.0)}
     result = linprog(
         np.zeros(n_actions),
         A_ub=np.concatenate([-weights[from_below], weights[from_above]]),
         b_ub=np.concatenate([-lower[from_below], upper[from_above]]),
-        **(simplex if rows.quantity is Quantity.PROBABILITY else {"bounds": (None, None)}),
+        **rows.quantity.possible_outputs(n_actions),
     )
     return bool(result.status == 0)
 

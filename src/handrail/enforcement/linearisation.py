@@ -13,7 +13,7 @@ import torch
 
 from handrail._types import Array, Indices
 from handrail.constraints import Rows
-from handrail.policies import Policy, Quantity
+from handrail.policies import Policy
 from handrail.tangent import Functionals, Gradient, gram, gram_diagonal, pull_back, push_forward
 
 
@@ -44,9 +44,7 @@ class Linearisation:
     @property
     def log_likelihood(self) -> Array:
         """What has the gradient ∇c / scale (n_rows,): log c of one action; else c in its scale."""
-        if self._rows.quantity is Quantity.PROBABILITY:
-            return np.log(self.scale)
-        return self.values / self.scale
+        return self._rows.quantity.log_likelihood(self.values, self.scale)
 
     def __len__(self) -> int:
         return len(self.values)

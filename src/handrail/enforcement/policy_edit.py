@@ -29,7 +29,7 @@ from handrail.enforcement.iteration import Enforcement
 from handrail.enforcement.references import References, given_references, references_around
 from handrail.enforcement.side_effects import SideEffects, compare
 from handrail.errors import ExcessiveSideEffect, InvalidArgument, InvalidPolicy
-from handrail.policies import CategoricalPolicy, Policy, Quantity, action_limits
+from handrail.policies import CategoricalPolicy, Policy, action_limits
 from handrail.tangent import Gradient, restore, snapshot
 
 
@@ -175,8 +175,10 @@ def _clipping(
     """From outputs (n, n_actions) to what of them acts."""
     if limits is None:
         return lambda outputs: outputs
-    if policy.quantity is Quantity.PROBABILITY:
-        raise InvalidArgument("limits are those of continuous actions; probabilities have none.")
+    if not policy.quantity.is_continuous:
+        raise InvalidArgument(
+            f"limits are those of continuous actions; {policy.quantity.plural} have none."
+        )
     low, high = action_limits(limits, policy.outputs(references.states[:1]).shape[1])
     return lambda outputs: np.clip(outputs, low, high)
 

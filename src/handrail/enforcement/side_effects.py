@@ -47,15 +47,12 @@ class SideEffects:
     @property
     def output_in_words(self) -> str:
         """Of which the largest change is: "the probability of action 0", "mean action 0"."""
-        if self.quantity is Quantity.PROBABILITY:
-            return f"the probability of action {self.action}"
-        return f"mean action {self.action}"
+        return self.quantity.of_action(self.action)
 
     def __str__(self) -> str:
-        what = "probability" if self.quantity is Quantity.PROBABILITY else "mean action"
         text = (
             f"On {self.states:,} reference states ({self.origin}): the largest change of a "
-            f"{what} is {self.largest_change:.2g}, of action {self.action} at "
+            f"{self.quantity.noun} is {self.largest_change:.2g}, of action {self.action} at "
             f"{state_in_words(self.at)}; on average {self.mean_change:.2g}"
         )
         share = self.share_of_changed_choices
@@ -68,7 +65,6 @@ def compare(references: References, before: Array, after: Array, quantity: Quant
     """From the policy's outputs (n, n_actions) at the reference states, before and after."""
     change = np.abs(after - before)
     state, action = np.unravel_index(int(change.argmax()), change.shape)
-    others = int((before.argmax(axis=1) != after.argmax(axis=1)).sum())
     return SideEffects(
         states=len(references),
         origin=references.origin,
@@ -77,5 +73,5 @@ def compare(references: References, before: Array, after: Array, quantity: Quant
         at=references.states[state],
         action=int(action),
         mean_change=float(change.max(axis=1).mean()),
-        changed_choices=others if quantity is Quantity.PROBABILITY else None,
+        changed_choices=quantity.changed_choices(before, after),
     )

@@ -11,21 +11,19 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy.special import expit
 
 from handrail._types import Array
 from handrail.constraints import Rows
-from handrail.policies import Quantity
 
 # Aim this fraction of the tolerance inside a bound, so that rounding does not leave it just broken.
 _INSIDE = 0.1
 
 
 # The most that is asked of a row at once, to begin with: 4 in log-odds is from 0.5 to 0.98.
-# A mean action is as unbounded as log-odds are.
 _UNBOUNDED_REACH = 4.0
 
 
+# The same in units of outputs, where rows are not moved in their coordinates.
 _REACH = 0.4
 
 
@@ -44,25 +42,21 @@ class Targets:
 
     def __init__(self, rows: Rows, tolerance: float) -> None:
         self._rows = rows
-        self._has_odds = rows.is_sum_of_probabilities()
+        # A curved sample is a row of its own, so both have the same order.
+        self._samples = rows.curved_samples()
+        self._curved = rows.sum_samples(self._samples.astype(np.float64)) > 0.0
         margin = np.minimum(_INSIDE * tolerance, 0.25 * (rows.upper - rows.lower))
         self._lower = self._coordinate_of_bound(rows.lower, margin)
         self._upper = self._coordinate_of_bound(rows.upper, -margin)
-        unbounded = self._has_odds | (rows.quantity is Quantity.MEAN)
-        self._reach = np.where(unbounded, _UNBOUNDED_REACH, _REACH)
+        self._reach = np.where(self._curved, _UNBOUNDED_REACH, rows.quantity.reach_at_once)
 
     def position(self, outputs: Array) -> Position:
         """From the policy's outputs (n_samples, n_actions) at the rows' states."""
-        values = self._rows.values(outputs)
-        # 1 - c as the sum of the other probabilities: exact where c rounds to 1.
-        others = self._rows.sum_samples(((1.0 - self._rows.weights) * outputs).sum(axis=1))
-        tiny = np.finfo(np.float64).tiny
-        inside = np.maximum(np.where(self._has_odds, values, 0.5), tiny)
-        outside = np.maximum(np.where(self._has_odds, others, 0.5), tiny)
-        return Position(
-            coordinate=np.where(self._has_odds, np.log(inside) - np.log(outside), values),
-            slope=np.where(self._has_odds, 1.0 / (inside * outside), 1.0),
+        coordinate, slope = self._rows.values(outputs), np.ones(len(self._rows))
+        coordinate[self._curved], slope[self._curved] = self._rows.quantity.coordinate(
+            self._rows.weights[self._samples], outputs[self._samples]
         )
+        return Position(coordinate, slope)
 
     def change_in_log_odds(self, position: Position, trust: float) -> tuple[Array, Array]:
         """The interval (lower, upper) in which each row's value c should change, to first order.
@@ -89,7 +83,9 @@ class Targets:
     def predicted_values(self, position: Position, change: Array) -> Array:
         """Values c (n_rows,) when the coordinates move as the first-order change says."""
         coordinate = position.coordinate + position.slope * change
-        return np.where(self._has_odds, expit(coordinate), coordinate)
+        values = coordinate.copy()
+        values[self._curved] = self._rows.quantity.value_at(coordinate[self._curved])
+        return values
 
     def shortfall(self, position: Position) -> float:
         """The largest distance from a target; zero or negative when all are met."""
@@ -99,9 +95,7 @@ class Targets:
 
     def _coordinate_of_bound(self, bound: Array, inwards: Array) -> Array:
         bounded = np.isfinite(bound)
-        odds = bounded & self._has_odds
+        curved = bounded & self._curved
         coordinate = np.where(bounded, bound + np.where(bounded, inwards, 0.0), bound)
-        # Never more than half way to 0 or 1, however large the tolerance.
-        probability = np.clip(coordinate[odds], 0.5 * bound[odds], 0.5 + 0.5 * bound[odds])
-        coordinate[odds] = np.log(probability) - np.log1p(-probability)
+        coordinate[curved] = self._rows.quantity.coordinate_of_bound(bound[curved], inwards[curved])
         return coordinate

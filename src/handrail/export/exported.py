@@ -127,7 +127,7 @@ class Subject:
             "handrail": VERSION,
             "observations": list(observations),
             "actions": list(actions),
-            "quantity": policy.quantity.value,
+            "quantity": policy.quantity.name,
             **_noise(policy, n_actions),
             "constraints": constraint_file,
             "report": report,

@@ -61,7 +61,7 @@ def export_numpy(
     for k, layer in enumerate(layers):
         arrays[f"weight_{k}"], arrays[f"bias_{k}"] = layer.weight, layer.bias
     arrays["activations"] = np.array([layer.activation for layer in layers])
-    arrays["outputs"] = np.array(policy.quantity.value)
+    arrays["outputs"] = np.array(policy.quantity.name)
 
     def run(states: Array) -> Array:
         namespace: dict[str, Any] = {}

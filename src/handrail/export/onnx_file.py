@@ -20,19 +20,12 @@ from handrail._types import Array
 from handrail.constraints import Constraint
 from handrail.errors import InvalidArgument, InvalidPolicy
 from handrail.export.exported import Exported, Subject, check_ending, write_compared
-from handrail.policies import Policy, Quantity
+from handrail.policies import Policy
 
 OPSET = 18
 
 
 INPUT = "observations"
-
-
-# What a file says, the decision last.
-OUTPUTS = {
-    Quantity.PROBABILITY: ("logits", "probabilities"),
-    Quantity.MEAN: ("mean",),
-}
 
 
 def export_onnx(
@@ -112,7 +105,7 @@ def _in_precision(
     from onnxruntime import InferenceSession, SessionOptions
 
     precision = str(dtype).removeprefix("torch.")
-    names = OUTPUTS[subject.policy.quantity]
+    names = subject.policy.quantity.stages
     traced = _WithProbabilities(module) if "probabilities" in names else module
     model = _traced(traced, torch.as_tensor(subject.states[:2], dtype=dtype), names)
     options = SessionOptions()

@@ -25,6 +25,7 @@ from handrail.constraints import (
 )
 from handrail.errors import InvalidConstraint, InvalidRun, ShapeMismatch
 from handrail.policies import (
+    PROBABILITY,
     Architecture,
     CategoricalPolicy,
     GaussianPolicy,
@@ -32,6 +33,7 @@ from handrail.policies import (
     Quantity,
     Spaces,
     Tensors,
+    quantity_named,
 )
 from handrail.regions import region_from
 
@@ -89,7 +91,7 @@ def unpack_constraints(
     """The constraints of a saved learner: rows at points, and regions."""
     constraints = unpack_regional(state.get("regions", []))
     if state["labels"]:
-        quantity = Quantity(state.get("quantity", Quantity.PROBABILITY.value))
+        quantity = quantity_named(state.get("quantity", PROBABILITY.name))
         saved = unpack_rows(under("constraints.", tensors), state["labels"], quantity)
         constraints.append(SavedConstraints(saved))
     return constraints
@@ -155,9 +157,9 @@ def unpack_policy(spaces: Spaces, state: dict[str, Any]) -> Policy:
             "The saved policy is a network of your own, which only you can build: pass it as "
             "load(path, policy=CategoricalPolicy(module)), or GaussianPolicy(module, std)."
         )
-    quantity = Quantity(state.get("quantity", Quantity.PROBABILITY.value))
-    if isinstance(spaces[1], gym.spaces.Box) != (quantity is Quantity.MEAN):
-        saved = "discrete" if quantity is Quantity.PROBABILITY else "continuous"
+    quantity = quantity_named(state.get("quantity", PROBABILITY.name))
+    if isinstance(spaces[1], gym.spaces.Box) != quantity.is_continuous:
+        saved = "continuous" if quantity.is_continuous else "discrete"
         raise InvalidRun(
             f"The saved policy has {saved} actions, but the environment acts in {spaces[1]}."
         )

@@ -152,7 +152,7 @@ class Learner:
             "settings": self.settings.model_dump(),
             "architecture": architecture,
             "environment": describe_environment(self.player.env),
-            "quantity": self.policy.quantity.value,
+            "quantity": self.policy.quantity.name,
             "std": noise_of(self.policy),
             "labels": labels,
             "regions": regions,

@@ -5,11 +5,13 @@ from handrail.policies.gaussian import DEFAULT_STD, GaussianPolicy
 from handrail.policies.layers import Chain, Layers, affine_layers
 from handrail.policies.network import Architecture, Tensors, load_weights, pack_policy
 from handrail.policies.policy import ROWS_PER_PASS, Actions, Policy
-from handrail.policies.quantity import Quantity
+from handrail.policies.quantity import MEAN, PROBABILITY, Quantity, quantity_named
 from handrail.policies.spaces import Spaces, action_limits, check_fit, clipped, clipping, spaces_of
 
 __all__ = [
     "DEFAULT_STD",
+    "MEAN",
+    "PROBABILITY",
     "ROWS_PER_PASS",
     "Actions",
     "Architecture",
@@ -29,5 +31,6 @@ __all__ = [
     "clipping",
     "load_weights",
     "pack_policy",
+    "quantity_named",
     "spaces_of",
 ]

@@ -15,7 +15,7 @@ from handrail._types import Array, Indices
 from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.policies.network import fresh_network
 from handrail.policies.policy import Actions, Policy
-from handrail.policies.quantity import Quantity
+from handrail.policies.quantity import PROBABILITY, Quantity
 from handrail.policies.spaces import discrete_spaces
 
 
@@ -27,7 +27,7 @@ class CategoricalPolicy(Policy):
         module: maps a batch of observations (n, *observation_shape) to logits (n, n_actions).
     """
 
-    quantity: ClassVar[Quantity] = Quantity.PROBABILITY
+    quantity: ClassVar[Quantity] = PROBABILITY
     _raw_name: ClassVar[str] = "logits"
 
     @classmethod

@@ -1,8 +1,4 @@
-"""The settings of a learner and of a run: one owner for their names, their bounds and defaults.
-
-The same models check what Python callers pass, what a constraint file says and what a saved run
-was made with, so a setting cannot mean two things.
-"""
+"""Continuous actions: a Gaussian around the means that a torch module returns."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from handrail._types import Array
 from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.policies.network import fresh_network
 from handrail.policies.policy import Actions, Policy
-from handrail.policies.quantity import Quantity
+from handrail.policies.quantity import MEAN, Quantity
 from handrail.policies.spaces import continuous_spaces
 
 # Of half the range of an action: wide enough to find something out, narrow enough to obey.
@@ -39,7 +35,7 @@ class GaussianPolicy(Policy):
         std: of all dimensions, or one for each.
     """
 
-    quantity: ClassVar[Quantity] = Quantity.MEAN
+    quantity: ClassVar[Quantity] = MEAN
     _raw_name: ClassVar[str] = "mean actions"
 
     def __init__(self, module: nn.Module, std: float | Sequence[float]) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 from handrail._types import Array
 from handrail.errors import InvalidArgument, InvalidPolicy, ShapeMismatch
 from handrail.policies.policy import Policy
-from handrail.policies.quantity import Quantity
 
 Discrete = tuple[gym.spaces.Box, gym.spaces.Discrete[Any]]
 
@@ -145,7 +144,7 @@ def check_fit(policy: Policy, spaces: Spaces) -> None:
     """A policy for another environment is refused before it plays."""
     observations, actions = spaces
     continuous = isinstance(actions, gym.spaces.Box)
-    if continuous != (policy.quantity is Quantity.MEAN):
+    if continuous != policy.quantity.is_continuous:
         fitting = "GaussianPolicy" if continuous else "CategoricalPolicy"
         raise InvalidPolicy(
             f"The environment acts in {actions}, but the policy is a {type(policy).__name__}. Use "

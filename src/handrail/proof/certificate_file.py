@@ -42,7 +42,7 @@ Certify = Callable[[Constraint, float], Certificate]
 def weights_hash(policy: Policy) -> str:
     """SHA-256 of the architecture, of what is decided, and of every weight, bit for bit."""
     weights, architecture = pack_policy(policy)
-    head = {"architecture": architecture, "quantity": policy.quantity.value}
+    head = {"architecture": architecture, "quantity": policy.quantity.name}
     return digest_of(weights, head)
 
 
@@ -133,7 +133,7 @@ def _question(policy: Policy, constraint: Constraint, tolerance: float) -> dict[
     return {
         "name": constraint.name,
         "place": _place(constraint),
-        "quantity": row.quantity.value,
+        "quantity": row.quantity.name,
         "weights": row.weights[0].tolist(),
         "lower": _finite(float(row.lower[0])),
         "upper": _finite(float(row.upper[0])),

@@ -15,13 +15,15 @@ Of mean actions, which the network returns as they are, it is the distance from 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
 from handrail._types import Array, Indices
-from handrail.policies import Quantity
+from handrail.errors import InvalidPolicy
+from handrail.policies import MEAN, PROBABILITY, Quantity
 
 
 class Margin(ABC):
@@ -48,20 +50,6 @@ class Margin(ABC):
         """The value Σ w_a output_a that is at worst left when the margin is at least this."""
 
 
-def at_least(quantity: Quantity, weights: Array, threshold: float) -> Margin:
-    """Of Σ w_a output_a ≥ threshold."""
-    if quantity is Quantity.PROBABILITY:
-        return SoftmaxMargin(threshold, 1.0, weights - threshold)
-    return LinearMargin(threshold, 1.0, weights)
-
-
-def at_most(quantity: Quantity, weights: Array, threshold: float) -> Margin:
-    """Of Σ w_a output_a ≤ threshold."""
-    if quantity is Quantity.PROBABILITY:
-        return SoftmaxMargin(threshold, -1.0, threshold - weights)
-    return LinearMargin(threshold, -1.0, weights)
-
-
 @final
 @dataclass(frozen=True)
 class SoftmaxMargin(Margin):
@@ -76,6 +64,11 @@ class SoftmaxMargin(Margin):
     threshold: float
     sign: float
     coefficients: Array
+
+    @classmethod
+    def of(cls, weights: Array, threshold: float, sign: float) -> SoftmaxMargin:
+        """Of weights (n_actions,) of the probabilities."""
+        return cls(threshold, sign, sign * (weights - threshold))
 
     @property
     def positive(self) -> Indices:
@@ -157,6 +150,11 @@ class LinearMargin(Margin):
     sign: float
     weights: Array
 
+    @classmethod
+    def of(cls, weights: Array, threshold: float, sign: float) -> LinearMargin:
+        """Of weights (n_actions,) of the mean actions."""
+        return cls(threshold, sign, weights)
+
     @property
     def can_break(self) -> bool:
         """Mean actions can be anything."""
@@ -182,6 +180,29 @@ class LinearMargin(Margin):
     @property
     def _size(self) -> float:
         return float(np.abs(self.weights).sum())
+
+
+# (weights, threshold, sign) -> margin.
+_MARGINS: dict[Quantity, Callable[[Array, float, float], Margin]] = {
+    PROBABILITY: SoftmaxMargin.of,
+    MEAN: LinearMargin.of,
+}
+
+
+def at_least(quantity: Quantity, weights: Array, threshold: float) -> Margin:
+    """Of Σ w_a output_a ≥ threshold."""
+    return _margin(quantity, weights, threshold, 1.0)
+
+
+def at_most(quantity: Quantity, weights: Array, threshold: float) -> Margin:
+    """Of Σ w_a output_a ≤ threshold."""
+    return _margin(quantity, weights, threshold, -1.0)
+
+
+def _margin(quantity: Quantity, weights: Array, threshold: float, sign: float) -> Margin:
+    if quantity not in _MARGINS:
+        raise InvalidPolicy(f"Nothing can be proven about {quantity.plural}: no margin is known.")
+    return _MARGINS[quantity](weights, threshold, sign)
 
 
 def log_sum_exp(values: Array) -> Array:

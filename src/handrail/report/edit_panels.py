@@ -83,7 +83,7 @@ def edit_figure(
 
 def _shown_action(rulebook: Rulebook, before: Array, after: Array) -> int:
     """The file's, if it names one of two; else the one that changed most over the plane."""
-    if len(rulebook.actions) == 2 and rulebook.ranges is None:
+    if not rulebook.quantity.is_continuous and len(rulebook.actions) == 2:
         return 1 if rulebook.picture is None else rulebook.picture.action
     return int(np.abs(after - before).max(axis=(1, 2)).argmax())
 

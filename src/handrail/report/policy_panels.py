@@ -85,12 +85,12 @@ def policy_figure(rulebook: Rulebook, agent: Reinforce, plane: Slice) -> Figure:
         axes.set_title(f"{what} “{rulebook.actions[action]}”", fontsize=10)
         axes.set_xlabel(rulebook.observations[plane.horizontal])
         axes.set_ylabel(rulebook.observations[plane.vertical])
-        if rulebook.ranges is not None:  # every action has a range of its own
+        if rulebook.quantity.is_continuous:  # every action has a range of its own
             figure.colorbar(mesh, ax=axes, extend="both")
     for axes in panels[len(actions) :]:
         axes.set_visible(False)
-    if rulebook.ranges is None:
-        figure.colorbar(mesh, ax=list(panels), label="probability")
+    if not rulebook.quantity.is_continuous:
+        figure.colorbar(mesh, ax=list(panels), label=rulebook.quantity.noun)
     draw_legend(figure, panels[: len(actions)], _caption(rulebook, scene, plane), 1 + columns)
     return figure
 
@@ -141,7 +141,7 @@ def scale_of(rulebook: Rulebook, action: int) -> tuple[Limits, str, str]:
 
 def _shown_actions(rulebook: Rulebook) -> list[int]:
     """All of them, but of two discrete ones only one."""
-    if len(rulebook.actions) > 2 or rulebook.ranges is not None:
+    if len(rulebook.actions) > 2 or rulebook.quantity.is_continuous:
         return list(range(len(rulebook.actions)))
     return [rulebook.picture.action if rulebook.picture is not None else 1]
 

@@ -52,8 +52,8 @@ class Side:
         weights = np.eye(self.n_actions)[self.action]
         make = at_least if self.is_lower else at_most
         value = make(self.quantity, weights, self.threshold).worst_value(margin)
-        probable = self.quantity is Quantity.PROBABILITY
-        room = min(self.threshold, 1.0 - self.threshold) if probable else 1.0
+        lowest, highest = self.quantity.span([1.0])
+        room = min(self.threshold - lowest, highest - self.threshold, 1.0)
         decimals = max(3, 2 - int(np.floor(np.log10(room))))
         scaled = value * 10.0**decimals
         safe = np.floor(scaled + 1e-6) if self.is_lower else np.ceil(scaled - 1e-6)
@@ -280,7 +280,7 @@ def _shades(bounds: Array) -> ScalarMappable:
 
 def _label_bar(bar: Colorbar, rulebook: Rulebook, answers: Sequence[Answer]) -> None:
     """Margins; and the values they mean, where every bound is one of few on one action."""
-    unit = "log-odds" if rulebook.ranges is None else "mean action"
+    unit = rulebook.quantity.margin_unit
     ticks = [tick for tick in _TICKS if np.sqrt(tick) <= bar.mappable.norm.vmax]
     heights = list(np.sqrt(ticks))
     bar.set_ticks(heights, labels=[f"+{tick:g}" if tick else "0" for tick in ticks])

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, final
 
-from handrail.constraints import AtLeast, AtMost, Between, Equal, Mean, PlacedConstraint
+from handrail.constraints import AtLeast, AtMost, Between, Equal, PlacedConstraint, action_about
 from handrail.errors import InvalidConstraint
-from handrail.policies import Quantity
+from handrail.policies import MEAN, PROBABILITY, Quantity
 from handrail.regions import Place, Points
 from handrail.rulebook.findings import unknown
 
@@ -38,13 +38,13 @@ class Actions:
     @property
     def quantity(self) -> Quantity:
         """What requirements are about."""
-        return Quantity.PROBABILITY if self.ranges is None else Quantity.MEAN
+        return MEAN if self.ranges else PROBABILITY
 
     def __len__(self) -> int:
         return len(self.names)
 
     def __str__(self) -> str:
-        if self.ranges is None:
+        if not self.ranges:
             return ", ".join(self.names)
         pairs = zip(self.names, self.ranges, strict=True)
         return ", ".join(f"{name} from {low:g} to {high:g}" for name, (low, high) in pairs)
@@ -132,8 +132,7 @@ def constrain(
     """The requirement at these states, as one of the library's constraints."""
     weights, lower, upper = requirement.weights, requirement.lower, requirement.upper
     alone = next(iter(weights)) if list(weights.values()) == [1.0] else None
-    plain = weights if alone is None else alone
-    action = plain if requirement.quantity is Quantity.PROBABILITY else Mean(plain)
+    action = action_about(requirement.quantity, weights if alone is None else alone)
     if lower == upper:
         return Equal(lower, action, where, name, priority)
     if math.isinf(upper):

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from handrail.constraints import Constraint
 from handrail.errors import InvalidConstraint, InvalidRulebook, ShapeMismatch
-from handrail.policies import DEFAULT_STD
+from handrail.policies import DEFAULT_STD, Quantity
 from handrail.rulebook import environment as environments
 from handrail.rulebook.entries import build_constraints
 from handrail.rulebook.environment import Environment, EnvironmentSpec
@@ -79,6 +79,11 @@ class Rulebook:
     def text(self) -> str:
         """The file, verbatim."""
         return self.source.text
+
+    @property
+    def quantity(self) -> Quantity:
+        """What its constraints are about."""
+        return Actions(self.actions, self.ranges).quantity
 
     def make_environment(self, render_mode: str | None = None) -> Environment:
         """The environment; `InvalidRulebook` if there is none, or the file's names do not fit."""
@@ -156,7 +161,7 @@ def with_settings(rulebook: Rulebook, **overrides: Any) -> Rulebook:
         if name not in rulebook.observations:
             message = unknown("observation", name, rulebook.observations)
             raise InvalidRulebook(f"{rulebook.name}, {in_words(_SCALE)}: {message}")
-    if _has_idle_std(settings, rulebook.ranges):
+    if _has_idle_std(settings, rulebook.quantity):
         raise InvalidRulebook(f"{rulebook.name}, {in_words(_STD)}: {_IDLE_STD}")
     return replace(rulebook, settings=settings)
 
@@ -198,13 +203,13 @@ def _check_scale(source: Source, file: File) -> None:
 
 
 def _check_std(source: Source, file: File, actions: Actions) -> None:
-    if _has_idle_std(file.settings, actions.ranges):
+    if _has_idle_std(file.settings, actions.quantity):
         raise source.spot(_STD).error(_IDLE_STD)
 
 
-def _has_idle_std(settings: RunSettings, ranges: Sequence[tuple[float, float]] | None) -> bool:
+def _has_idle_std(settings: RunSettings, quantity: Quantity) -> bool:
     """A run keeps every setting, the default of this one as well, so that alone says nothing."""
-    return ranges is None and settings.network.std != DEFAULT_STD
+    return not quantity.is_continuous and settings.network.std != DEFAULT_STD
 
 
 def bundled() -> tuple[str, ...]:
@@ -310,7 +315,7 @@ def _check_names(rulebook: Rulebook, observations: gym.Space[Any], actions: gym.
             f"numbers: it is about another environment ({rulebook.environment.id})."
         )
     continuous = isinstance(actions, gym.spaces.Box)
-    if continuous != (rulebook.ranges is not None):
+    if continuous != rulebook.quantity.is_continuous:
         raise InvalidRulebook(
             f"{rulebook.name} is about {'discrete' if continuous else 'continuous'} actions, but "
             f"the policy acts in {actions}: it is about another environment "

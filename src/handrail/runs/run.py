@@ -230,9 +230,9 @@ def make_policy(rulebook: Rulebook, env: gym.Env[Any, Any]) -> Policy:
     """A fresh network as a constraint file describes it."""
     network, seed, scale = rulebook.settings.network, rulebook.settings.seed, rulebook.scale()
     hidden, activation = network.hidden, network.activation
-    if rulebook.ranges is None:
-        return CategoricalPolicy.mlp(env, hidden, activation, seed, scale=scale)
-    return GaussianPolicy.mlp(env, hidden, activation, seed, scale=scale, std=network.std)
+    if rulebook.quantity.is_continuous:
+        return GaussianPolicy.mlp(env, hidden, activation, seed, scale=scale, std=network.std)
+    return CategoricalPolicy.mlp(env, hidden, activation, seed, scale=scale)
 
 
 def refuse_taken(folder: Path) -> None:

@@ -305,10 +305,10 @@ def _compare(policy: ActorCritic, found: Policy) -> None:
     chance = np.random.default_rng(0).uniform(-10.0, 10.0, (_PROBES, *space.shape))
     observations = np.clip(chance, space.low, space.high).astype(space.dtype)
     raw = found.raw(observations)
-    expected = _comparable(raw, found.quantity)
+    expected = found.quantity.comparable(raw)
     allowed = _AGREEMENT * np.ptp(expected) + _ROUNDING * np.abs(raw).max()
     for acts in _raw_outputs(policy, found.quantity, observations):
-        difference = np.abs(_comparable(acts, found.quantity) - expected).max()
+        difference = np.abs(found.quantity.comparable(acts) - expected).max()
         if not difference <= allowed:
             raise InvalidPolicy(
                 f"{type(policy).__name__} does not act by its layers alone (features extractor, "
@@ -324,12 +324,5 @@ def _raw_outputs(policy: ActorCritic, quantity: Quantity, observations: Array) -
         policy.forward(seen, deterministic=True)  # leaves its distribution in action_dist
         in_rollouts = policy.action_dist.distribution
         in_predict = policy.get_distribution(seen).distribution
-    name = "logits" if quantity is Quantity.PROBABILITY else "mean"
+    name = quantity.stages[0]
     return [getattr(one, name).double().cpu().numpy() for one in (in_rollouts, in_predict)]
-
-
-def _comparable(raw: Array, quantity: Quantity) -> Array:
-    """Logits mean the same whatever is added to all of them."""
-    common = raw.mean(axis=1, keepdims=True) if quantity is Quantity.PROBABILITY else 0.0
-    comparable: Array = raw - common
-    return comparable

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from handrail._types import Array
-from handrail.policies import ROWS_PER_PASS, Policy, Quantity
+from handrail.policies import ROWS_PER_PASS, Policy
 from handrail.tangent.batch import Batch, policy_gradient
 from handrail.tangent.gradient import push_forward
 from handrail.tangent.gram_matrix import Functionals, gram
@@ -31,7 +31,7 @@ def tangent_kernel(
         flat: the paper's layout (n·n_A, n'·n_A), blocks of n_A × n_A, instead of
             (n, n_A, n', n_A).
     """
-    if policy.quantity is Quantity.PROBABILITY:
+    if policy.quantity.adds_up:
         kernel = _of_probabilities(policy, states, other)
     else:
         rows = _of_all_actions(policy, states)
