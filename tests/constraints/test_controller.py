@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.linalg import solve_continuous_are
 
 import handrail as hr
@@ -291,3 +292,101 @@ def test_the_example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     assert "41 of 50 states: action 0 at 21, action 1 at 20; 9 left out" in printed
     for row in ("the controller itself", "constraints from it", "no constraints"):
         assert row in printed
+
+
+def test_constraints_from_a_continuous_controller() -> None:
+    box = hr.Box([-1.0, -1.0], [1.0, 1.0])
+    gain = np.array([[1.0, 0.5], [0.0, 2.0]])
+    by_gain = hr.mean_constraints_from(gain, box, 20, 0.1)
+    by_rule = hr.mean_constraints_from(lambda s: -gain @ s, box, 20, 0.1)
+    assert len(by_gain) == len(by_rule) == 40
+    policy = hr.GaussianPolicy.mlp(
+        (gym.spaces.Box(-1, 1, (2,)), gym.spaces.Box(-2, 2, (2,))), [200]
+    )
+    hr.enforce(policy, by_gain).raise_if_unsatisfied()
+    assert hr.measure(policy, by_rule).worst_violation <= 1e-6
+    fresh = box.sample(500, np.random.default_rng(0))
+    assert np.abs(policy.mean(fresh) + fresh @ gain.T).mean() < 0.3  # between the states as well
+    clipped = hr.mean_constraints_from(lambda s: 10.0 * s[0], box, 5, 0.1, limits=(-1.0, 1.0))
+    assert all(isinstance(one, hr.Between) and abs(one.lower + 0.1) <= 1.0 for one in clipped)
+    copied = hr.mean_constraints_from(policy, box, 10, 0.01, name="teacher")
+    assert hr.measure(policy, copied).satisfied
+    assert copied[0].name == "teacher at state 0: mean action 0"
+
+
+def test_what_is_no_continuous_controller_is_refused() -> None:
+    box = hr.Box([-1.0, -1.0], [1.0, 1.0])
+    with pytest.raises(hr.errors.InvalidArgument, match="margin must be a positive number"):
+        hr.mean_constraints_from([[1.0, 1.0]], box, 5, 0.0)
+    with pytest.raises(
+        hr.errors.ShapeMismatch, match=r"shape \(1, 3\).*expected \(2,\) or \(n_act"
+    ):
+        hr.mean_constraints_from([[1.0, 1.0, 1.0]], box, 5, 0.1)
+    with pytest.raises(
+        hr.errors.InvalidArgument, match="a function from a state to an action, a gain"
+    ):
+        hr.mean_constraints_from("lqr", box, 5, 0.1)
+    with pytest.raises(
+        hr.errors.InvalidArgument, match=r"returned nan at .*expected a finite number"
+    ):
+        hr.mean_constraints_from(lambda _: float("nan"), box, 5, 0.1)
+    with pytest.raises(hr.errors.InvalidArgument, match="The controller raised ZeroDivisionError"):
+        hr.mean_constraints_from(lambda _: 1 / 0, box, 5, 0.1)
+    with pytest.raises(hr.errors.InvalidArgument, match="count must be a positive whole number"):
+        hr.mean_constraints_from([[1.0, 1.0]], box, 0, 0.1)
+    with pytest.raises(hr.errors.InvalidArgument, match=r"gain matrix \[nan, 1.0\] must be finite"):
+        hr.mean_constraints_from([np.nan, 1.0], box, 5, 0.1)
+    with pytest.raises(
+        hr.errors.InvalidArgument, match=r"Categorical.*: constraints_from keeps to thos"
+    ):
+        hr.mean_constraints_from(small_policy(2, 2), box, 5, 0.1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("answer", [[], [[1.0, 2.0]], "left", [1.0, [2.0]], None])
+def test_an_answer_that_is_no_mean_action(answer: Any) -> None:
+    with pytest.raises(
+        hr.errors.InvalidArgument, match=r"returned .* at \[.*; expected a finite number"
+    ):
+        hr.mean_constraints_from(lambda _: answer, hr.Box([-1.0, -1.0], [1.0, 1.0]), 5, 0.1)
+
+
+def test_answers_of_different_lengths_are_refused() -> None:
+    def ragged(state: NDArray[Any]) -> list[float]:
+        return [0.0] if state[0] < 0.0 else [0.0, 1.0]
+
+    words = r"returned [12] numbers at \[.*\], but [12] at \[.*\]: expected one for each dim"
+    with pytest.raises(hr.errors.InvalidArgument, match=words):
+        hr.mean_constraints_from(ragged, hr.Box([-1.0, -1.0], [1.0, 1.0]), 8, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("limits", "error", "words"),
+    [
+        (2.0, hr.errors.InvalidArgument, r"such as \(-2.0, 2.0\), not 2.0"),
+        (
+            ("a", "b"),
+            hr.errors.InvalidArgument,
+            r"the lowest and the highest action, .* not \('a', 'b'\)",
+        ),
+        ((-1.0, 0.0, 1.0), hr.errors.InvalidArgument, "the lowest and the highest action"),
+        ((2.0, -2.0), hr.errors.InvalidArgument, r"low up to high, .* not \(2.0, -2.0\)"),
+        ((np.nan, 2.0), hr.errors.InvalidArgument, "low up to high"),
+        (
+            ([-1.0, -1.0], [1.0, 1.0]),
+            hr.errors.ShapeMismatch,
+            r"have 1 dim.* shape \(2,\): expected two",
+        ),
+    ],
+)
+def test_limits_that_cannot_be_meant(limits: Any, error: type[Exception], words: str) -> None:
+    box = hr.Box([-1.0, -1.0], [1.0, 1.0])
+    with pytest.raises(error, match=words):
+        hr.mean_constraints_from([1.0, 1.0], box, 5, 0.1, limits=limits)
+
+
+def test_limits_may_differ_between_dimensions() -> None:
+    box = hr.Box([-1.0, -1.0], [1.0, 1.0])
+    limits = np.array([-1.0, -0.5]), np.array([1.0, 0.5])
+    for one in hr.mean_constraints_from(lambda _: [9.0, -9.0], box, 3, 0.1, limits=limits):
+        assert isinstance(one, hr.Between)
+        assert one.upper == pytest.approx(1.1 if one.action == hr.Mean(0) else -0.4)

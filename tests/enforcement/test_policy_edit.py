@@ -8,6 +8,7 @@ processor where that is enough: `save_file(model.policy.state_dict(), …)`.
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,9 +39,11 @@ from handrail.policies import MEAN
 from handrail.report.edit_panels import edit_figure
 from handrail.runs.run import Run
 from tests.conftest import small_policy
+from tests.policies.test_gaussian import gaussian, states
 from tests.runs.test_run import TEXT, book
 from tests.support.cartpole import constraints as paper_constraints
 from tests.support.paths import DATA
+from tests.support.pendulum import TORQUE
 
 PPO_WEIGHTS = DATA / "cartpole_ppo.safetensors"
 CARTPOLE = "CartPole-v1"
@@ -674,3 +677,40 @@ def test_a_network_of_ones_own_is_for_python(edit: Caller, run: Run, tmp_path: P
     Reinforce("Corridor-v0", hr.CategoricalPolicy(module)).save(saved)
     error = edit(saved, "--constraints", rules, "-o", tmp_path / "edited.safetensors")[2]
     assert "a network of your own, which only you can build. Load it in Python" in error
+
+
+def test_an_edit_of_means() -> None:
+    policy = gaussian(3, 2, hidden=[64])
+    some = states(400)
+    before = policy.mean(some)
+    result = hr.edit(policy, [hr.AtLeast(2.0, TORQUE, hr.Points([0.1, 0.2, 0.3]))], some)
+    result.raise_if_refused()
+    change = np.abs(policy.mean(some) - before)
+    assert policy.mean([0.1, 0.2, 0.3])[0] >= 2.0 - 1e-6
+    assert result.side_effects.largest_change == pytest.approx(change.max())
+    assert result.side_effects.changed_choices is None
+    assert "the largest change of a mean action is" in str(result)
+    refused = hr.edit(policy, [hr.AtLeast(9.0, TORQUE, hr.Points([0.1, 0.2, 0.3]))], some, 0.01)
+    assert refused.refused
+    assert re.search(r"changes mean action [01] by \d.* at most 0.01 is allowed", refused.reason)
+    np.testing.assert_allclose(policy.mean([0.1, 0.2, 0.3])[0], 2.0, atol=0.1)
+
+
+def test_side_effects_of_an_edit_are_counted_on_what_acts() -> None:
+    rule = hr.AtLeast(2.0, TORQUE, hr.Points([0.1, 0.2, 0.3]))
+    policy, some, limits = gaussian(3, 2, hidden=[64]), states(400), (-0.1, [0.1, 0.2])
+    before = policy.mean(some)
+    result = hr.edit(policy, [rule], some, limits=limits)
+    assert result.enforcement.satisfied
+    acting = [np.clip(one, *map(np.asarray, limits)) for one in (before, policy.mean(some))]
+    change = np.abs(acting[1] - acting[0])
+    assert 0.0 < change.max() < np.abs(policy.mean(some) - before).max()
+    assert result.side_effects.largest_change == pytest.approx(change.max())
+    assert result.side_effects.mean_change == pytest.approx(change.max(axis=1).mean())
+    with pytest.raises(
+        hr.errors.ShapeMismatch, match=r"have 2 dimensions, but limits have the shape \(3"
+    ):
+        hr.edit(policy, [rule], some, limits=(0.0, [1.0, 2.0, 3.0]))
+    of_actions = [hr.AtLeast(0.9, 0, hr.Points([0.1, 0.2, 0.3]))]
+    with pytest.raises(hr.errors.InvalidArgument, match="limits are those of continuous actions"):
+        hr.edit(small_policy(), of_actions, some, limits=(0.0, 1.0))

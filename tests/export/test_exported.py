@@ -26,9 +26,12 @@ from handrail.export.numpy_file import LOADER
 from handrail.policies.activation import ACTIVATIONS
 from handrail.rulebook.rulebook import load_rulebook, parse, with_settings
 from handrail.runs.run import Run
+from handrail.sb3.callback import Handrail
 from handrail.sb3.policy import policy_of
 from tests.conftest import small_policy, spaces
+from tests.policies.test_gaussian import gaussian, states
 from tests.support.paths import ROOT
+from tests.support.pendulum import RULES, TORQUE
 from tests.support.sb3_models import Pictures, ppo
 
 DOCS = ROOT / "docs" / "guides" / "export.md"
@@ -481,3 +484,39 @@ def test_the_command_on_a_model_of_stable_baselines3(tmp_path: Path) -> None:
     code, text = command(tmp_path / "model.zip", "--constraints", "acrobot")
     assert code != 0
     assert "acrobot names 6 observations" in text
+
+
+def test_exported_means(tmp_path: Path) -> None:
+    policy = gaussian(3, 2, hidden=[30], activation="tanh")
+    rules = [hr.AtLeast(0.5, TORQUE, hr.Points([0.1, 0.2, 0.3]), name="up")]
+    hr.enforce(policy, rules).raise_if_unsatisfied()
+    some = states(50)
+    hr.export_numpy(policy, tmp_path / "policy.npz", rules)
+    namespace: dict[str, Any] = {}
+    exec(LOADER, namespace)
+    file = dict(np.load(tmp_path / "policy.npz"))
+    np.testing.assert_allclose(namespace["outputs"](file, some), policy.mean(some), atol=1e-12)
+    metadata = json.loads(str(file["metadata"]))
+    assert metadata["quantity"] == "mean"
+    assert metadata["std"] == policy.std.tolist()
+    assert len(metadata["std"]) == 2
+    assert metadata["report"]["satisfied"]
+    exported = hr.export_onnx(policy, tmp_path / "policy.onnx", rules)
+    assert exported.largest_difference <= 1e-12
+    session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
+    assert json.loads(session.get_modelmeta().custom_metadata_map["std"]) == metadata["std"]
+    shared = hr.GaussianPolicy(policy.module, 0.5)
+    hr.export_numpy(shared, tmp_path / "shared.npz")
+    about = json.loads(str(np.load(tmp_path / "shared.npz")["metadata"]))
+    assert about["std"] == [0.5, 0.5]
+    (mean,) = session.run(["mean"], {"observations": some})
+    np.testing.assert_allclose(mean, policy.mean(some), atol=1e-12)
+
+
+def test_a_single_constraint_and_a_wrong_ending_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(hr.errors.InvalidConstraint, match=r"the single Between 'leave it alone'"):
+        Handrail(RULES[0])  # type: ignore[arg-type]
+    with pytest.raises(hr.errors.InvalidArgument, match=r"expected a name that ends with \.onnx"):
+        hr.export_onnx(gaussian(), tmp_path / "policy.npz")
+    with pytest.raises(hr.errors.InvalidArgument, match=r"expected a name that ends with \.npz"):
+        hr.export_numpy(gaussian(), tmp_path / "policy.onnx")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import csv
 import itertools
-import json
-import pickle
+import re
 import subprocess
 import sys
-import zipfile
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,68 +15,39 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from sb3_contrib import TRPO, MaskablePPO, RecurrentPPO
-from stable_baselines3 import A2C, DQN, PPO, SAC
+from numpy.typing import NDArray
+from sb3_contrib import TRPO, MaskablePPO
+from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList, EveryNTimesteps
-from stable_baselines3.common.distributions import (
-    CategoricalDistribution,
-    SquashedDiagGaussianDistribution,
-)
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.logger import configure
-from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.common.torch_layers import MlpExtractor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
-from torch import Tensor, nn
+from torch import nn
 
 import handrail as hr
 from handrail._types import Array
-from handrail.constraints.expansion import expand
 from handrail.constraints.violations import measure_fresh
-from handrail.enforcement.targets import Targets
+from handrail.rulebook.rulebook import parse
 from handrail.sb3.callback import Handrail
-from handrail.sb3.file import load
 from handrail.sb3.policy import policy_of
-from handrail.sb3.pressure import shortfall_gradient
-from tests.conftest import small_policy
+from tests.support.pendulum import RULES, SMALL, UPRIGHT
 from tests.support.sb3_models import (
     CARTPOLE,
     CARTPOLE_STATES,
+    REFUSED,
+    REQUIRED,
+    TILTED,
     Masked,
     Numbers,
     Pictures,
-    Two,
+    Watch,
     at_least,
+    changed,
+    parameters,
     ppo,
     probabilities,
-    values,
 )
-
-REQUIRED = 1e-4  # of any policy that acts
-TILTED = hr.Box([-0.5, -0.5, 0.1, 0.3], [0.5, 0.5, 0.2, 0.6])
-
-
-def parameters(model: BaseAlgorithm) -> dict[str, Tensor]:
-    return {name: p.detach().clone() for name, p in model.policy.named_parameters()}
-
-
-def changed(model: BaseAlgorithm, before: dict[str, Tensor]) -> set[str]:
-    return {name for name, p in model.policy.named_parameters() if not torch.equal(p, before[name])}
-
-
-class Watch(BaseCallback):
-    """What the policy would do at some states, at every step it acts."""
-
-    def __init__(self, states: Array) -> None:
-        super().__init__()
-        self.states = states
-        self.seen: list[Array] = []
-
-    def _on_step(self) -> bool:
-        self.seen.append(probabilities(self.model, self.states))
-        return True
 
 
 class WatchStart(BaseCallback):
@@ -225,80 +192,6 @@ class TestLearning:
         assert probabilities(model, states)[[0, 1], [0, 1]].min() >= 0.9 - REQUIRED
 
 
-MODELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
-    "tanh": (Numbers, "MlpPolicy", {}),
-    "relu": (
-        Numbers,
-        "MlpPolicy",
-        {"activation_fn": nn.ReLU, "net_arch": {"pi": [48], "vf": [8, 24]}},
-    ),
-    "not orthogonal": (Numbers, "MlpPolicy", {"ortho_init": False, "activation_fn": nn.ELU}),
-    "linear": (Numbers, "MlpPolicy", {"net_arch": []}),
-    "two axes": (lambda: Numbers((3, 2)), "MlpPolicy", {}),
-    "flat picture": (Pictures, "MlpPolicy", {}),
-    "shared extractor": (Numbers, "MlpPolicy", {"features_extractor_class": Two}),
-    "own extractor": (
-        Numbers,
-        "MlpPolicy",
-        {"features_extractor_class": Two, "share_features_extractor": False},
-    ),
-    "shared pictures": (Pictures, "CnnPolicy", {}),
-    "own pictures": (Pictures, "CnnPolicy", {"share_features_extractor": False}),
-}
-
-
-@pytest.mark.parametrize("name", MODELS)
-class TestOnlyTheActor:
-    def make(self, name: str) -> tuple[PPO, Array]:
-        env, policy, settings = MODELS[name]
-        model = ppo(env(), policy, policy_kwargs=settings)
-        shape = model.observation_space.shape or ()
-        rng = np.random.default_rng(0)
-        picture = len(shape) == 3
-        states = rng.integers(0, 256, (2, *shape)) if picture else rng.normal(size=(2, *shape))
-        return model, states.astype(np.float64)
-
-    def test_enforcement(self, name: str) -> None:
-        model, states = self.make(name)
-        elsewhere = np.random.default_rng(1).normal(size=(32, *states.shape[1:])) * 100.0
-        says, before = values(model, elsewhere), parameters(model)
-        objects = list(model.policy.parameters())
-        hr.enforce(policy_of(model), at_least(states), tolerance=1e-5).raise_if_unsatisfied()
-        acts = probabilities(model, states)
-        assert acts[[0, 1], [0, 1]].min() >= 0.9 - REQUIRED
-        assert torch.equal(values(model, elsewhere), says)
-        moved = changed(model, before)
-        own: tuple[str, ...] = ("mlp_extractor.policy_net", "action_net")
-        if name.startswith("own"):
-            own += ("pi_features_extractor", "features_extractor")
-        assert moved
-        assert all(one.startswith(own) for one in moved)
-        same = zip(model.policy.parameters(), objects, strict=True)
-        assert all(one is other for one, other in same)
-
-    def test_it_is_the_policy_of_the_model(self, name: str) -> None:
-        model, states = self.make(name)
-        policy = policy_of(model)
-        expected = probabilities(model, states)
-        np.testing.assert_allclose(policy.outputs(states), expected, atol=1e-6)
-        copied = policy.in_float64(states)
-        assert copied.dtype == torch.float64
-        np.testing.assert_allclose(copied.outputs(states), expected, atol=1e-5)
-
-    def test_learning(self, name: str) -> None:
-        model, states = self.make(name)
-        callback, watch = Handrail(at_least(states)), Watch(states)
-        model.learn(128, callback=[callback, watch])
-        assert np.stack(watch.seen)[:, [0, 1], [0, 1]].min() >= 0.9 - REQUIRED
-        assert probabilities(model, states)[[0, 1], [0, 1]].min() >= 0.9 - REQUIRED
-
-
-def test_plain_networks_stay_plain() -> None:
-    assert type(policy_of(ppo()).module) is nn.Sequential
-    certificate = hr.certify(policy_of(ppo()), hr.AtLeast(0.1, 1, TILTED))
-    assert certificate.certified
-
-
 class TestOptimiser:
     def test_moments_are_left_alone_and_training_goes_on(self) -> None:
         model, callback = ppo(), Handrail(CARTPOLE)
@@ -359,219 +252,6 @@ class TestFailure:
         ):
             model.learn(64, callback=Handrail(both))
         assert not changed(model, before)
-
-
-class Forward(ActorCriticPolicy):
-    """Has an opinion of its own besides its layers."""
-
-    def _get_action_dist_from_latent(self, latent_pi: Tensor) -> Any:
-        return self.action_dist.proba_distribution(
-            action_logits=5.0 + self.action_net(latent_pi).cos()
-        )
-
-
-class Bold(ActorCriticPolicy):
-    """A temperature: what it says of the zero logits of a fresh network is right."""
-
-    def _get_action_dist_from_latent(self, latent_pi: Tensor) -> Any:
-        return self.action_dist.proba_distribution(action_logits=2.0 * self.action_net(latent_pi))
-
-
-class Bounded(ActorCriticPolicy):
-    """Means through tanh, which changes none of a fresh network."""
-
-    def _get_action_dist_from_latent(self, latent_pi: Tensor) -> Any:
-        means = self.action_net(latent_pi).tanh()
-        return self.action_dist.proba_distribution(means, self.log_std)
-
-
-class Wilful(ActorCriticPolicy):
-    """Its distribution is that of its layers, but rollouts get another action."""
-
-    def forward(self, obs: Tensor, deterministic: bool = False) -> Any:
-        actions, says, likelihood = super().forward(obs, deterministic)
-        return 1 - actions, says, likelihood
-
-
-class Deaf(ActorCriticPolicy):
-    """Acts by its layers only while it learns."""
-
-    def predict(self, *args: Any, **settings: Any) -> Any:
-        actions, memory = super().predict(*args, **settings)
-        return 0 * actions, memory
-
-
-def own_forward() -> PPO:
-    """Not of a class, but of one model."""
-    model = ppo()
-    policy: Any = model.policy
-    policy.forward = partial(policy.forward, deterministic=True)
-    return model
-
-
-class Louder(MlpExtractor):
-    """A hundredth more than its layers say, in rollouts only."""
-
-    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        return 1.01 * self.forward_actor(features), self.forward_critic(features)
-
-
-class Quieter(MlpExtractor):
-    """A hundredth less, always."""
-
-    def forward_actor(self, features: Tensor) -> Tensor:
-        return 0.99 * super().forward_actor(features)
-
-
-def with_extractor(kind: type[MlpExtractor]) -> type[ActorCriticPolicy]:
-    class Custom(ActorCriticPolicy):
-        def _build_mlp_extractor(self) -> None:
-            self.mlp_extractor = kind(self.features_dim, self.net_arch, self.activation_fn)
-
-    return Custom
-
-
-def with_distribution(distribution: Any) -> type[ActorCriticPolicy]:
-    class Custom(ActorCriticPolicy):
-        def _build(self, lr_schedule: Any) -> None:
-            self.action_dist = distribution
-            super()._build(lr_schedule)
-
-    return Custom
-
-
-class Heated(CategoricalDistribution):
-    """Draws otherwise than its probabilities say."""
-
-    def sample(self) -> Tensor:
-        return 0 * super().sample()
-
-
-class Lookalike:
-    """Has all that an actor-critic policy has."""
-
-    def __init__(self, policy: Any) -> None:
-        self._policy = policy
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "lstm_actor":
-            raise AttributeError(name)
-        return getattr(self._policy, name)
-
-
-def lookalike() -> PPO:
-    model = ppo()
-    model.policy = Lookalike(model.policy)  # type: ignore[assignment]
-    return model
-
-
-class OneBody(ActorCriticPolicy):
-    """The critic reads the actor's layers."""
-
-    def _build_mlp_extractor(self) -> None:
-        super()._build_mlp_extractor()
-        self.mlp_extractor.value_net = self.mlp_extractor.policy_net
-
-
-class Nameless(ActorCriticPolicy):
-    """A network of its own making."""
-
-    def _build_mlp_extractor(self) -> None:
-        super()._build_mlp_extractor()
-        self.mlp_extractor.actor = self.mlp_extractor.policy_net
-        del self.mlp_extractor.policy_net
-
-
-def spaces(**given: Any) -> PPO:
-    policy = "MultiInputPolicy" if "observations" in given else "MlpPolicy"
-    return ppo(Numbers(**given), policy)
-
-
-DICT = gym.spaces.Dict({"near": gym.spaces.Box(0.0, 1.0, (2,)), "far": gym.spaces.Box(0.0, 1.0)})
-REFUSED: dict[str, tuple[Any, str]] = {
-    "DQN": (
-        lambda: DQN("MlpPolicy", "CartPole-v1", device="cpu", buffer_size=10),
-        r"DQN has no actor-critic policy \(its policy is DQNPolicy\).*PPO, A2C, TRPO and Maskable",
-    ),
-    "SAC": (
-        lambda: SAC("MlpPolicy", "Pendulum-v1", device="cpu", buffer_size=10),
-        "SAC has no actor-critic policy",
-    ),
-    "recurrent": (
-        lambda: RecurrentPPO("MlpLstmPolicy", "CartPole-v1", n_steps=8, device="cpu"),
-        "RecurrentPPO remembers",
-    ),
-    "Dict": (lambda: spaces(observations=DICT), r"observes a Dict \(MultiInput\) of .*near"),
-    "Discrete observations": (
-        lambda: ppo(Numbers(observations=gym.spaces.Discrete(3))),
-        r"observes Discrete\(3\)\. Wrap the environment with gymnasium.wrappers.Flatten",
-    ),
-    "MultiDiscrete": (
-        lambda: spaces(actions=gym.spaces.MultiDiscrete([2, 2])),
-        "acts in MultiDiscrete.*Make one Discrete action",
-    ),
-    "MultiBinary": (
-        lambda: spaces(actions=gym.spaces.MultiBinary(2)),
-        "acts in MultiBinary.* through BernoulliDistribution",
-    ),
-    "state-dependent noise": (
-        lambda: ppo("Pendulum-v1", use_sde=True),
-        "StateDependentNoiseDistribution.*Leave use_sde at False",
-    ),
-    "squashed": (
-        lambda: ppo("Pendulum-v1", use_sde=True, policy_kwargs={"squash_output": True}),
-        "squash_output=True sends mean actions through tanh.*Leave it at False",
-    ),
-    "VecNormalize": (
-        lambda: ppo(VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")]))),
-        r"VecNormalize\(norm_obs=True\) shows the policy other numbers.*norm_obs=False",
-    ),
-    "NormalizeObservation": (
-        lambda: ppo(gym.wrappers.NormalizeObservation(gym.make("CartPole-v1"))),
-        "NormalizeObservation shows the policy other numbers",
-    ),
-    "forward": (lambda: ppo(policy=Forward), "Forward does not act by its layers alone"),
-    "temperature": (lambda: ppo(policy=Bold), "a `_get_action_dist_from_latent` of its own"),
-    "tanh means": (
-        lambda: ppo("Pendulum-v1", Bounded),
-        "a `_get_action_dist_from_latent` of its own instead of that of ActorCriticPolicy",
-    ),
-    "own forward": (lambda: ppo(policy=Wilful), "Wilful .*has a `forward` of its own"),
-    "own predict": (lambda: ppo(policy=Deaf), "Deaf .*has a `predict` of its own"),
-    "one model's forward": (own_forward, "has a `forward` of its own"),
-    "louder": (lambda: ppo(policy=with_extractor(Louder)), "its outputs differ by up to"),
-    "quieter": (lambda: ppo(policy=with_extractor(Quieter)), "its outputs differ by up to"),
-    "quieter means": (
-        lambda: ppo("Pendulum-v1", with_extractor(Quieter)),
-        "its outputs differ by up to",
-    ),
-    "squashed distribution": (
-        lambda: ppo("Pendulum-v1", with_distribution(SquashedDiagGaussianDistribution(1))),
-        "through SquashedDiagGaussianDistribution.*action_dist as Stable-Baselines3 makes it",
-    ),
-    "own distribution": (
-        lambda: ppo(policy=with_distribution(Heated(2))),
-        "through Heated.*action_dist as Stable-Baselines3 makes it",
-    ),
-    "lookalike": (lookalike, "Lookalike is no ActorCriticPolicy or Maskable.*PPO, A2C, TRPO"),
-    "one body": (lambda: ppo(policy=OneBody), "actor of this OneBody shares layers with its crit"),
-    "nameless": (lambda: ppo(policy=Nameless), "MlpExtractor has no `policy_net`"),
-    "policy": (small_policy, "such as PPO.* but got CategoricalPolicy"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused(name: str) -> None:
-    make, message = REFUSED[name]
-    model = make()
-    with pytest.raises(hr.errors.InvalidPolicy, match=message):
-        policy_of(model)
-
-
-def test_a_network_of_ones_own_that_acts_by_its_layers_is_none_of_these() -> None:
-    model = ppo(policy=with_extractor(MlpExtractor))
-    hr.enforce(policy_of(model), CARTPOLE, tolerance=1e-5).raise_if_unsatisfied()
-    assert probabilities(model, CARTPOLE_STATES)[[0, 1], [0, 1]].min() >= 0.95 - REQUIRED
 
 
 def test_scaling_by_fixed_numbers_as_the_refusal_recommends() -> None:
@@ -692,150 +372,6 @@ class TestRefusedBeforeTraining:
             ppo().learn(64, callback=Handrail(CARTPOLE[0]))  # type: ignore[arg-type]
 
 
-class TestPressure:
-    def test_the_gradient(self) -> None:
-        """Against autograd on what the docs say; bounds count a tenth of the tolerance inside."""
-        states = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
-        rising, falling, holds, left, right = states
-        constraints = [
-            hr.AtLeast(0.95, 0, hr.Points(rising), name="must rise"),
-            hr.AtMost(0.3, 1, hr.Points(falling), name="must fall"),
-            hr.AtLeast(0.01, 1, hr.Points(holds), name="holds"),
-            hr.Linear([hr.Term(left, 1), hr.Term(right, 1, -1.0)], lower=0.5, name="no log-odds"),
-        ]
-        model = ppo(policy_kwargs={"ortho_init": False})
-        policy = policy_of(model)
-        rows = expand(constraints, policy).fixed
-        assert rows is not None
-        found = shortfall_gradient(policy, rows, Targets(rows, 1e-5))
-        assert found is not None
-        network: Any = model.policy
-        acts = network.get_distribution(torch.tensor(states)).distribution.probs
-        short = [
-            torch.logit(torch.tensor(0.95 + 1e-6)) - torch.logit(acts[0, 0]),
-            torch.logit(acts[1, 1]) - torch.logit(torch.tensor(0.3 - 1e-6)),
-            0.5 + 1e-6 - (acts[3, 1] - acts[4, 1]),
-        ]
-        assert all(one > 0.1 for one in short)
-        energy = 0.5 * torch.stack(short).square().sum()
-        expected = torch.autograd.grad(energy, policy.parameters)
-        for ours, theirs in zip(found.parts, expected, strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
-
-    def test_none_where_everything_holds(self) -> None:
-        policy = policy_of(ppo())
-        rows = expand(at_least(CARTPOLE_STATES, 0.01), policy).fixed
-        assert rows is not None
-        assert shortfall_gradient(policy, rows, Targets(rows, 1e-5)) is None
-
-    def test_it_is_added_before_the_step_and_taken_off_afterwards(self) -> None:
-        """SGD with rate 1 on no gradient: what moves is the pressure."""
-        optimiser = {"optimizer_class": torch.optim.SGD, "optimizer_kwargs": {}}
-        model = ppo(policy_kwargs=optimiser, learning_rate=1.0)
-        model.set_logger(configure(None, []))
-        callback = Handrail(CARTPOLE, pressure=0.25)
-        callback.init_callback(model)
-        callback.on_rollout_end()
-        for p in model.policy.parameters():
-            p.grad = torch.zeros_like(p)
-        before = parameters(model)
-        policy = policy_of(model)
-        rows = expand(CARTPOLE, policy).fixed
-        assert rows is not None
-        pull = shortfall_gradient(policy, rows, Targets(rows, 1e-5))
-        assert pull is not None
-        model.policy.set_training_mode(True)
-        model.policy.optimizer.step()
-        assert model.policy.training
-        names = {id(p): name for name, p in model.policy.named_parameters()}
-        for p, part in zip(policy.parameters, pull.parts, strict=True):
-            expected = before[names[id(p)]] - 0.25 * part
-            torch.testing.assert_close(p.detach(), expected)
-        assert changed(model, before) <= {names[id(p)] for p in policy.parameters}
-        callback.on_rollout_start()
-        assert not model.policy.optimizer._optimizer_step_pre_hooks
-
-    def test_updates_leave_less_to_correct(self) -> None:
-        def violations(pressure: float) -> list[float]:
-            model = ppo(n_epochs=10, learning_rate=3e-3)
-            callback = Handrail(CARTPOLE, pressure=pressure)
-            model.learn(192, callback=callback)
-            assert callback.worst_violation <= 1e-5
-            assert not model.policy.optimizer._optimizer_step_pre_hooks
-            return [one.violation_before for one in callback.history[1:]]
-
-        assert max(violations(10.0)) < max(violations(0.0))
-
-    def test_an_actor_that_learns_otherwise(self) -> None:
-        model = TRPO("MlpPolicy", "CartPole-v1", n_steps=32, batch_size=32, device="cpu")
-        with pytest.raises(hr.errors.InvalidArgument, match=r"TRPO, for one.*Leave pressure at 0"):
-            model.learn(32, callback=Handrail(CARTPOLE, pressure=1.0))
-
-    def test_what_an_interruption_leaves_is_taken_off(self) -> None:
-        model, callback = ppo(), Handrail(CARTPOLE, pressure=1.0)
-        callback.init_callback(model)
-        callback.on_rollout_end()
-        assert model.policy.optimizer._optimizer_step_pre_hooks
-        callback.init_callback(model)
-        assert not model.policy.optimizer._optimizer_step_pre_hooks
-
-    def interrupted(self, monkeypatch: pytest.MonkeyPatch) -> PPO:
-        """By Ctrl-C in the middle of an update."""
-        model = ppo()
-        with monkeypatch.context() as patch:
-            patch.setattr(model, "train", interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                model.learn(64, callback=Handrail(CARTPOLE, pressure=1.0))
-        assert len(model.policy.optimizer._optimizer_step_pre_hooks) == 1
-        return model
-
-    @pytest.mark.parametrize("pressure", [0.0, 1.0])
-    def test_another_rail_takes_it_off(
-        self, monkeypatch: pytest.MonkeyPatch, pressure: float
-    ) -> None:
-        model = self.interrupted(monkeypatch)
-        callback = Handrail(CARTPOLE, pressure=pressure)
-        callback.init_callback(model)
-        assert not model.policy.optimizer._optimizer_step_pre_hooks
-        callback.on_rollout_end()
-        assert len(model.policy.optimizer._optimizer_step_pre_hooks) == (pressure > 0.0)
-
-    def test_two_rails_on_one_optimiser_are_one_pressure(self) -> None:
-        model = ppo()
-        for _ in range(2):
-            callback = Handrail(CARTPOLE, pressure=1.0)
-            callback.init_callback(model)
-            callback.on_rollout_end()
-        assert len(model.policy.optimizer._optimizer_step_pre_hooks) == 1
-
-    def test_it_does_not_pull_at_a_training_without_a_rail(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        model = self.interrupted(monkeypatch)
-        pulls: list[object] = []
-        monkeypatch.setattr("handrail.sb3.pressure.shortfall_gradient", lambda *_: pulls.append(_))
-        model.learn(64)
-        assert not pulls
-
-    def test_the_mode_is_restored_after_an_interruption(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        model, callback = ppo(), Handrail(CARTPOLE, pressure=1.0)
-        callback.init_callback(model)
-        callback.on_rollout_end()
-        model.policy.set_training_mode(True)
-        for p in model.policy.parameters():
-            p.grad = torch.zeros_like(p)
-        monkeypatch.setattr("handrail.sb3.pressure.shortfall_gradient", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            model.policy.optimizer.step()
-        assert model.policy.training
-
-
-def interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt
-
-
 def test_the_log(tmp_path: Path) -> None:
     model, callback = ppo(), Handrail(CARTPOLE)
     model.set_logger(configure(str(tmp_path), ["csv"]))
@@ -850,200 +386,6 @@ def test_the_log(tmp_path: Path) -> None:
         assert int(line["handrail/iterations"]) == one.iterations
         assert int(line["handrail/active"]) == one.active
         assert float(line["handrail/seconds"]) == pytest.approx(one.seconds)
-
-
-class TestFiles:
-    def test_a_saved_model_obeys(self, tmp_path: Path) -> None:
-        model = ppo()
-        model.learn(64, callback=Handrail(CARTPOLE))
-        model.save(tmp_path / "model")
-        loaded = load(tmp_path / "model")
-        assert isinstance(loaded, PPO)
-        assert hr.measure(policy_of(loaded), CARTPOLE).worst_violation <= 1e-5
-        with zipfile.ZipFile(tmp_path / "model.zip") as archive:
-            assert b"handrail" not in archive.read("data").lower()
-
-    def test_an_edited_model_is_saved_edited(self, tmp_path: Path) -> None:
-        ppo().save(tmp_path / "model.zip")
-        model = load(str(tmp_path / "model.zip"))
-        hr.enforce(policy_of(model), CARTPOLE, tolerance=1e-5).raise_if_unsatisfied()
-        model.save(tmp_path / "edited.zip")
-        edited = PPO.load(tmp_path / "edited.zip", device="cpu")
-        assert probabilities(edited, CARTPOLE_STATES)[[0, 1], [0, 1]].min() >= 0.95 - REQUIRED
-
-    @pytest.mark.parametrize("algorithm", [PPO, A2C, TRPO, MaskablePPO])
-    def test_the_algorithm_is_found_out(
-        self, tmp_path: Path, algorithm: type[BaseAlgorithm]
-    ) -> None:
-        make: Any = algorithm
-        make("MlpPolicy", "CartPole-v1", device="cpu").save(tmp_path / "model")
-        assert type(load(tmp_path / "model")) is algorithm
-        assert type(load(tmp_path / "model.zip", algorithm)) is algorithm
-
-    @pytest.mark.parametrize("kind", ["DQN", "recurrent"])
-    def test_other_algorithms(self, tmp_path: Path, kind: str) -> None:
-        REFUSED[kind][0]().save(tmp_path / "model")
-        with pytest.raises(
-            hr.errors.InvalidRun, match="another algorithm, by the names of its settings"
-        ):
-            load(tmp_path / "model")
-
-    def test_what_is_no_model(self, tmp_path: Path) -> None:
-        with pytest.raises(hr.errors.InvalidRun, match=r"no model at .*gone\.zip\.$"):
-            load(tmp_path / "gone.zip")
-        with pytest.raises(hr.errors.InvalidRun, match=r"no model at .*gone, nor at .*gone\.zip"):
-            load(tmp_path / "gone")
-        (tmp_path / "text.zip").write_text("hello")
-        with pytest.raises(
-            hr.errors.InvalidRun, match="is not a model of Stable-Baselines3: File is not"
-        ):
-            load(tmp_path / "text.zip")
-        with zipfile.ZipFile(tmp_path / "list.zip", "w") as archive:
-            archive.writestr("data", "[1]")
-        with pytest.raises(hr.errors.InvalidRun, match="its data is no mapping"):
-            load(tmp_path / "list.zip")
-        ppo().save(tmp_path / "model")
-        damage(tmp_path / "model.zip", tmp_path / "other.zip", observation_space={})
-        with pytest.raises(hr.errors.InvalidRun, match=r"cannot load .* as TRPO\. Its own words"):
-            load(tmp_path / "other.zip", TRPO)
-
-    def test_tensors_alone_run_no_program(self, tmp_path: Path) -> None:
-        ppo().save(tmp_path / "model")
-        trap = {":type:": "trap", ":serialized:": Trap.in_a_pickle(tmp_path / "sprung")}
-        damage(tmp_path / "model.zip", tmp_path / "theirs.zip", lr_schedule=trap)
-        model = ppo(learning_rate=1e-4)
-        model.set_parameters(str(tmp_path / "theirs.zip"))
-        assert not (tmp_path / "sprung").exists()
-        assert not changed(model, parameters(load(tmp_path / "model")))
-        load(tmp_path / "theirs.zip")  # what the docs warn of
-        assert (tmp_path / "sprung").exists()
-
-
-class Trap:
-    """Writes a file when it is unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> Any:
-        return Path.touch, (self.path,)
-
-    @classmethod
-    def in_a_pickle(cls, path: Path) -> str:
-        return base64.b64encode(pickle.dumps(cls(path))).decode()
-
-
-def damage(source: Path, target: Path, **entries: Any) -> None:
-    """A copy of a model with other entries in its JSON."""
-    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
-        for name in old.namelist():
-            content = old.read(name)
-            if name == "data":
-                content = json.dumps(json.loads(content) | entries).encode()
-            new.writestr(name, content)
-
-
-def test_the_noise_is_a_copy() -> None:
-    model = ppo("Pendulum-v1")
-    policy = policy_of(model)
-    assert isinstance(policy, hr.GaussianPolicy)
-    network: Any = model.policy
-    network.log_std.data += 1.0
-    assert policy.std.tolist() == [1.0]
-    again = policy_of(model)
-    assert isinstance(again, hr.GaussianPolicy)
-    np.testing.assert_allclose(again.std, np.e, rtol=1e-6)
-
-
-class TestEvaluate:
-    def test_their_own_evaluation_works_as_always(self) -> None:
-        model = ppo()
-        model.learn(64, callback=Handrail(CARTPOLE))
-        env = gym.wrappers.RecordEpisodeStatistics(gym.make("CartPole-v1"))
-        scores, lengths = evaluate_policy(
-            model, env, n_eval_episodes=3, warn=False, return_episode_rewards=True
-        )
-        assert scores == lengths  # CartPole pays 1 per step
-
-    def test_all_agents_the_same_way(self) -> None:
-        model = ppo()
-        rules = at_least(CARTPOLE_STATES, 0.55)  # so little that episodes end
-        agent = hr.Reinforce("CartPole-v1", policy_of(model), rules, tolerance=1e-5)
-        env = gym.make("CartPole-v1")
-        agents = (model, agent, agent.policy)
-        first = [hr.evaluate(one, env, rules, episodes=3) for one in agents]
-        again = [hr.evaluate(one, env, rules, episodes=3) for one in agents]
-        for found, repeated in zip(first, again, strict=True):
-            assert found.lengths == tuple(map(int, found.scores))  # CartPole pays 1 per step
-            assert found.satisfied
-            assert len(found.scores) == 3
-            assert repeated.scores == found.scores
-        assert first[1].scores == first[2].scores
-        by_model, by_agent = (
-            hr.evaluate(one, env, episodes=2, deterministic=True) for one in (model, agent)
-        )
-        assert by_model.scores == by_agent.scores
-        assert by_model.violations is None
-        assert hr.evaluate(model, env, episodes=3, seed=1).scores != first[0].scores
-
-    def test_violations_are_told(self) -> None:
-        found = hr.evaluate(ppo(), "CartPole-v1", "cartpole", episodes=1)
-        assert not found.satisfied
-        assert found.violations is not None
-        assert "constraint rows violated" in str(found)
-
-    def test_chance_is_left_alone(self) -> None:
-        model = ppo()
-        before = torch.get_rng_state()
-        hr.evaluate(model, "CartPole-v1", episodes=1)
-        assert torch.equal(torch.get_rng_state(), before)
-
-    def test_pictures_and_masks(self) -> None:
-        pictures = hr.evaluate(ppo(Pictures(), "CnnPolicy"), Pictures(), episodes=1)
-        assert pictures.lengths == (20,)
-        masked = MaskablePPO("MlpPolicy", Masked(), n_steps=32, batch_size=32, seed=0, device="cpu")
-        assert hr.evaluate(masked, Masked(), episodes=3).lengths == (20, 20, 20)
-
-    @pytest.mark.parametrize(
-        ("agent", "env", "message"),
-        [
-            (lambda: nn.Linear(4, 2), "CartPole-v1", "a Reinforce or a policy, but got Linear"),
-            (
-                lambda: small_policy(4, 3),
-                "CartPole-v1",
-                "among 3 actions, but the environment has 2",
-            ),
-            (
-                lambda: small_policy(4, 2),
-                5,
-                "Expected a Gymnasium id or an environment, but got int",
-            ),
-            (lambda: small_policy(4, 2), "Nowhere-v0", "Gymnasium cannot make 'Nowhere-v0'"),
-            (
-                lambda: small_policy(4, 2),
-                gym.make_vec("CartPole-v1"),
-                "but got CartPoleVectorEnv. Vector envi",
-            ),
-            (ppo, Numbers(), r"acts in Discrete\(2\), but the environment has .*Discrete\(3\)"),
-            (ppo, Numbers((5,), gym.spaces.Discrete(2)), "The model observes Box.*has Box"),
-        ],
-    )
-    def test_what_is_refused(self, agent: Any, env: Any, message: str) -> None:
-        with pytest.raises(hr.HandrailError, match=message):
-            hr.evaluate(agent(), env)
-
-    def test_settings_that_make_no_sense(self) -> None:
-        with pytest.raises(
-            hr.errors.InvalidArgument, match="episodes must be a positive whole number"
-        ):
-            hr.evaluate(small_policy(4, 2), "CartPole-v1", episodes=0)
-        with pytest.raises(hr.errors.InvalidArgument, match="tolerance must be 0 or more"):
-            hr.evaluate(small_policy(4, 2), "CartPole-v1", tolerance=-1.0)
-        with pytest.raises(hr.errors.InvalidRulebook, match="names 8 observations"):
-            hr.evaluate(small_policy(4, 2), "CartPole-v1", "lunar_lander")
-        normalised = REFUSED["VecNormalize"][0]()
-        with pytest.raises(hr.errors.InvalidPolicy, match="VecNormalize"):
-            hr.evaluate(normalised, "CartPole-v1")
 
 
 def test_large_mean_actions_are_held_as_finely_as_float32_tells_them_apart() -> None:
@@ -1096,3 +438,58 @@ def test_the_default_tolerance_is_not_too_fine_for_float32() -> None:
         ]
         model = steep(8.0, seed, activation_fn=activation, net_arch=[width, width])
         hr.enforce(policy_of(model), constraints, 1e-5).raise_if_unsatisfied()
+
+
+class Means(BaseCallback):
+    """The means at the constrained states while the model acts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[NDArray[Any]] = []
+
+    def _on_step(self) -> bool:
+        with torch.no_grad():
+            observations = torch.as_tensor(UPRIGHT, dtype=torch.float32)
+            mean = self.model.policy.get_distribution(observations).distribution.mean  # type: ignore[operator]
+        self.seen.append(mean.numpy()[:, 0])
+        return True
+
+
+@pytest.mark.parametrize("algorithm", [PPO, A2C])
+def test_a_model_with_box_actions_obeys_whenever_it_acts(algorithm: Any) -> None:
+    model = algorithm("MlpPolicy", "Pendulum-v1", **SMALL)
+    callback, means = Handrail(RULES), Means()
+    model.learn(256, callback=[callback, means])
+    assert callback.worst_violation <= 1e-5
+    assert max(one.violation_before for one in callback.history[1:]) > 1e-3  # updates do break them
+    seen = np.stack(means.seen)
+    assert np.abs(seen[:, 0]).max() <= 0.1 + 1e-4
+    assert seen[:, 1].max() <= -1.5 + 1e-4
+    policy = policy_of(model)
+    assert isinstance(policy, hr.GaussianPolicy)
+    np.testing.assert_allclose(policy.std, model.policy.log_std.detach().exp().numpy())
+    assert hr.measure(policy, RULES).worst_violation <= 1e-5
+    result = hr.evaluate(model, "Pendulum-v1", RULES, episodes=2)
+    assert result.satisfied
+    assert result.lengths == (200, 200)
+
+
+def test_a_file_of_continuous_actions() -> None:
+    model = PPO("MlpPolicy", "Pendulum-v1", policy_kwargs={"ortho_init": False}, **SMALL)
+    callback = Handrail("pendulum")
+    with pytest.raises(
+        hr.errors.UnsatisfiedConstraints, match=r'try policy_kwargs={"ortho_init": False}'
+    ):
+        PPO("MlpPolicy", "Pendulum-v1", **SMALL).learn(64, callback=Handrail("pendulum"))
+    model.learn(64, callback=callback)
+    assert callback.worst_violation <= 1e-5
+    text = hr.load_rulebook("pendulum").text.replace("{torque: [-2, 2]}", "[torque, other]")
+    text = text.replace("    std: 0.2\n", "")
+    discrete = parse(re.sub(r"torque (<=|>=) -?1.5", r"torque \1 0.5", text), "discrete.yaml")
+    with pytest.raises(
+        hr.errors.InvalidRulebook, match="is about discrete actions, but the policy acts"
+    ):
+        model.learn(64, callback=Handrail(discrete))
+    other = PPO("MlpPolicy", "MountainCar-v0", **SMALL)
+    with pytest.raises(hr.errors.InvalidRulebook, match="is about continuous actions"):
+        other.learn(64, callback=Handrail("mountain_car_continuous"))

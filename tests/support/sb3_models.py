@@ -1,19 +1,29 @@
-"""Small environments and models of Stable-Baselines3 for the tests."""
+"""Small environments and models of Stable-Baselines3 for the tests, and those that are refused."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import torch
-from stable_baselines3 import PPO
+from sb3_contrib import RecurrentPPO
+from stable_baselines3 import DQN, PPO, SAC
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.distributions import (
+    CategoricalDistribution,
+    SquashedDiagGaussianDistribution,
+)
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, MlpExtractor
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from torch import Tensor, nn
 
 import handrail as hr
 from handrail._types import Array
+from tests.conftest import small_policy
 
 
 class Pictures(gym.Env[Any, Any]):
@@ -121,3 +131,227 @@ def at_least(states: Array, bound: float = 0.9) -> list[hr.Constraint]:
 
 CARTPOLE_STATES = np.array([[0.0, 0.0, -0.15, -0.5], [0.0, 0.0, 0.15, 0.5]])
 CARTPOLE = at_least(CARTPOLE_STATES, 0.95)
+
+
+REQUIRED = 1e-4  # of any policy that acts
+TILTED = hr.Box([-0.5, -0.5, 0.1, 0.3], [0.5, 0.5, 0.2, 0.6])
+
+
+def parameters(model: BaseAlgorithm) -> dict[str, Tensor]:
+    return {name: p.detach().clone() for name, p in model.policy.named_parameters()}
+
+
+def changed(model: BaseAlgorithm, before: dict[str, Tensor]) -> set[str]:
+    return {name for name, p in model.policy.named_parameters() if not torch.equal(p, before[name])}
+
+
+class Watch(BaseCallback):
+    """What the policy would do at some states, at every step it acts."""
+
+    def __init__(self, states: Array) -> None:
+        super().__init__()
+        self.states = states
+        self.seen: list[Array] = []
+
+    def _on_step(self) -> bool:
+        self.seen.append(probabilities(self.model, self.states))
+        return True
+
+
+class Forward(ActorCriticPolicy):
+    """Has an opinion of its own besides its layers."""
+
+    def _get_action_dist_from_latent(self, latent_pi: Tensor) -> Any:
+        return self.action_dist.proba_distribution(
+            action_logits=5.0 + self.action_net(latent_pi).cos()
+        )
+
+
+class Bold(ActorCriticPolicy):
+    """A temperature: what it says of the zero logits of a fresh network is right."""
+
+    def _get_action_dist_from_latent(self, latent_pi: Tensor) -> Any:
+        return self.action_dist.proba_distribution(action_logits=2.0 * self.action_net(latent_pi))
+
+
+class Bounded(ActorCriticPolicy):
+    """Means through tanh, which changes none of a fresh network."""
+
+    def _get_action_dist_from_latent(self, latent_pi: Tensor) -> Any:
+        means = self.action_net(latent_pi).tanh()
+        return self.action_dist.proba_distribution(means, self.log_std)
+
+
+class Wilful(ActorCriticPolicy):
+    """Its distribution is that of its layers, but rollouts get another action."""
+
+    def forward(self, obs: Tensor, deterministic: bool = False) -> Any:
+        actions, says, likelihood = super().forward(obs, deterministic)
+        return 1 - actions, says, likelihood
+
+
+class Deaf(ActorCriticPolicy):
+    """Acts by its layers only while it learns."""
+
+    def predict(self, *args: Any, **settings: Any) -> Any:
+        actions, memory = super().predict(*args, **settings)
+        return 0 * actions, memory
+
+
+def own_forward() -> PPO:
+    """Not of a class, but of one model."""
+    model = ppo()
+    policy: Any = model.policy
+    policy.forward = partial(policy.forward, deterministic=True)
+    return model
+
+
+class Louder(MlpExtractor):
+    """A hundredth more than its layers say, in rollouts only."""
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        return 1.01 * self.forward_actor(features), self.forward_critic(features)
+
+
+class Quieter(MlpExtractor):
+    """A hundredth less, always."""
+
+    def forward_actor(self, features: Tensor) -> Tensor:
+        return 0.99 * super().forward_actor(features)
+
+
+def with_extractor(kind: type[MlpExtractor]) -> type[ActorCriticPolicy]:
+    class Custom(ActorCriticPolicy):
+        def _build_mlp_extractor(self) -> None:
+            self.mlp_extractor = kind(self.features_dim, self.net_arch, self.activation_fn)
+
+    return Custom
+
+
+def with_distribution(distribution: Any) -> type[ActorCriticPolicy]:
+    class Custom(ActorCriticPolicy):
+        def _build(self, lr_schedule: Any) -> None:
+            self.action_dist = distribution
+            super()._build(lr_schedule)
+
+    return Custom
+
+
+class Heated(CategoricalDistribution):
+    """Draws otherwise than its probabilities say."""
+
+    def sample(self) -> Tensor:
+        return 0 * super().sample()
+
+
+class Lookalike:
+    """Has all that an actor-critic policy has."""
+
+    def __init__(self, policy: Any) -> None:
+        self._policy = policy
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "lstm_actor":
+            raise AttributeError(name)
+        return getattr(self._policy, name)
+
+
+def lookalike() -> PPO:
+    model = ppo()
+    model.policy = Lookalike(model.policy)  # type: ignore[assignment]
+    return model
+
+
+class OneBody(ActorCriticPolicy):
+    """The critic reads the actor's layers."""
+
+    def _build_mlp_extractor(self) -> None:
+        super()._build_mlp_extractor()
+        self.mlp_extractor.value_net = self.mlp_extractor.policy_net
+
+
+class Nameless(ActorCriticPolicy):
+    """A network of its own making."""
+
+    def _build_mlp_extractor(self) -> None:
+        super()._build_mlp_extractor()
+        self.mlp_extractor.actor = self.mlp_extractor.policy_net
+        del self.mlp_extractor.policy_net
+
+
+def spaces(**given: Any) -> PPO:
+    policy = "MultiInputPolicy" if "observations" in given else "MlpPolicy"
+    return ppo(Numbers(**given), policy)
+
+
+DICT = gym.spaces.Dict({"near": gym.spaces.Box(0.0, 1.0, (2,)), "far": gym.spaces.Box(0.0, 1.0)})
+REFUSED: dict[str, tuple[Any, str]] = {
+    "DQN": (
+        lambda: DQN("MlpPolicy", "CartPole-v1", device="cpu", buffer_size=10),
+        r"DQN has no actor-critic policy \(its policy is DQNPolicy\).*PPO, A2C, TRPO and Maskable",
+    ),
+    "SAC": (
+        lambda: SAC("MlpPolicy", "Pendulum-v1", device="cpu", buffer_size=10),
+        "SAC has no actor-critic policy",
+    ),
+    "recurrent": (
+        lambda: RecurrentPPO("MlpLstmPolicy", "CartPole-v1", n_steps=8, device="cpu"),
+        "RecurrentPPO remembers",
+    ),
+    "Dict": (lambda: spaces(observations=DICT), r"observes a Dict \(MultiInput\) of .*near"),
+    "Discrete observations": (
+        lambda: ppo(Numbers(observations=gym.spaces.Discrete(3))),
+        r"observes Discrete\(3\)\. Wrap the environment with gymnasium.wrappers.Flatten",
+    ),
+    "MultiDiscrete": (
+        lambda: spaces(actions=gym.spaces.MultiDiscrete([2, 2])),
+        "acts in MultiDiscrete.*Make one Discrete action",
+    ),
+    "MultiBinary": (
+        lambda: spaces(actions=gym.spaces.MultiBinary(2)),
+        "acts in MultiBinary.* through BernoulliDistribution",
+    ),
+    "state-dependent noise": (
+        lambda: ppo("Pendulum-v1", use_sde=True),
+        "StateDependentNoiseDistribution.*Leave use_sde at False",
+    ),
+    "squashed": (
+        lambda: ppo("Pendulum-v1", use_sde=True, policy_kwargs={"squash_output": True}),
+        "squash_output=True sends mean actions through tanh.*Leave it at False",
+    ),
+    "VecNormalize": (
+        lambda: ppo(VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")]))),
+        r"VecNormalize\(norm_obs=True\) shows the policy other numbers.*norm_obs=False",
+    ),
+    "NormalizeObservation": (
+        lambda: ppo(gym.wrappers.NormalizeObservation(gym.make("CartPole-v1"))),
+        "NormalizeObservation shows the policy other numbers",
+    ),
+    "forward": (lambda: ppo(policy=Forward), "Forward does not act by its layers alone"),
+    "temperature": (lambda: ppo(policy=Bold), "a `_get_action_dist_from_latent` of its own"),
+    "tanh means": (
+        lambda: ppo("Pendulum-v1", Bounded),
+        "a `_get_action_dist_from_latent` of its own instead of that of ActorCriticPolicy",
+    ),
+    "own forward": (lambda: ppo(policy=Wilful), "Wilful .*has a `forward` of its own"),
+    "own predict": (lambda: ppo(policy=Deaf), "Deaf .*has a `predict` of its own"),
+    "one model's forward": (own_forward, "has a `forward` of its own"),
+    "louder": (lambda: ppo(policy=with_extractor(Louder)), "its outputs differ by up to"),
+    "quieter": (lambda: ppo(policy=with_extractor(Quieter)), "its outputs differ by up to"),
+    "quieter means": (
+        lambda: ppo("Pendulum-v1", with_extractor(Quieter)),
+        "its outputs differ by up to",
+    ),
+    "squashed distribution": (
+        lambda: ppo("Pendulum-v1", with_distribution(SquashedDiagGaussianDistribution(1))),
+        "through SquashedDiagGaussianDistribution.*action_dist as Stable-Baselines3 makes it",
+    ),
+    "own distribution": (
+        lambda: ppo(policy=with_distribution(Heated(2))),
+        "through Heated.*action_dist as Stable-Baselines3 makes it",
+    ),
+    "lookalike": (lookalike, "Lookalike is no ActorCriticPolicy or Maskable.*PPO, A2C, TRPO"),
+    "one body": (lambda: ppo(policy=OneBody), "actor of this OneBody shares layers with its crit"),
+    "nameless": (lambda: ppo(policy=Nameless), "MlpExtractor has no `policy_net`"),
+    "policy": (small_policy, "such as PPO.* but got CategoricalPolicy"),
+}

@@ -1,0 +1,134 @@
+"""A model's actor as a policy: only its own parameters, and nothing that acts otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.torch_layers import MlpExtractor
+from torch import nn
+
+import handrail as hr
+from handrail._types import Array
+from handrail.sb3.callback import Handrail
+from handrail.sb3.policy import policy_of
+from tests.support.sb3_models import (
+    CARTPOLE,
+    CARTPOLE_STATES,
+    REFUSED,
+    REQUIRED,
+    TILTED,
+    Numbers,
+    Pictures,
+    Two,
+    Watch,
+    at_least,
+    changed,
+    parameters,
+    ppo,
+    probabilities,
+    values,
+    with_extractor,
+)
+
+MODELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
+    "tanh": (Numbers, "MlpPolicy", {}),
+    "relu": (
+        Numbers,
+        "MlpPolicy",
+        {"activation_fn": nn.ReLU, "net_arch": {"pi": [48], "vf": [8, 24]}},
+    ),
+    "not orthogonal": (Numbers, "MlpPolicy", {"ortho_init": False, "activation_fn": nn.ELU}),
+    "linear": (Numbers, "MlpPolicy", {"net_arch": []}),
+    "two axes": (lambda: Numbers((3, 2)), "MlpPolicy", {}),
+    "flat picture": (Pictures, "MlpPolicy", {}),
+    "shared extractor": (Numbers, "MlpPolicy", {"features_extractor_class": Two}),
+    "own extractor": (
+        Numbers,
+        "MlpPolicy",
+        {"features_extractor_class": Two, "share_features_extractor": False},
+    ),
+    "shared pictures": (Pictures, "CnnPolicy", {}),
+    "own pictures": (Pictures, "CnnPolicy", {"share_features_extractor": False}),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+class TestOnlyTheActor:
+    def make(self, name: str) -> tuple[PPO, Array]:
+        env, policy, settings = MODELS[name]
+        model = ppo(env(), policy, policy_kwargs=settings)
+        shape = model.observation_space.shape or ()
+        rng = np.random.default_rng(0)
+        picture = len(shape) == 3
+        states = rng.integers(0, 256, (2, *shape)) if picture else rng.normal(size=(2, *shape))
+        return model, states.astype(np.float64)
+
+    def test_enforcement(self, name: str) -> None:
+        model, states = self.make(name)
+        elsewhere = np.random.default_rng(1).normal(size=(32, *states.shape[1:])) * 100.0
+        says, before = values(model, elsewhere), parameters(model)
+        objects = list(model.policy.parameters())
+        hr.enforce(policy_of(model), at_least(states), tolerance=1e-5).raise_if_unsatisfied()
+        acts = probabilities(model, states)
+        assert acts[[0, 1], [0, 1]].min() >= 0.9 - REQUIRED
+        assert torch.equal(values(model, elsewhere), says)
+        moved = changed(model, before)
+        own: tuple[str, ...] = ("mlp_extractor.policy_net", "action_net")
+        if name.startswith("own"):
+            own += ("pi_features_extractor", "features_extractor")
+        assert moved
+        assert all(one.startswith(own) for one in moved)
+        same = zip(model.policy.parameters(), objects, strict=True)
+        assert all(one is other for one, other in same)
+
+    def test_it_is_the_policy_of_the_model(self, name: str) -> None:
+        model, states = self.make(name)
+        policy = policy_of(model)
+        expected = probabilities(model, states)
+        np.testing.assert_allclose(policy.outputs(states), expected, atol=1e-6)
+        copied = policy.in_float64(states)
+        assert copied.dtype == torch.float64
+        np.testing.assert_allclose(copied.outputs(states), expected, atol=1e-5)
+
+    def test_learning(self, name: str) -> None:
+        model, states = self.make(name)
+        callback, watch = Handrail(at_least(states)), Watch(states)
+        model.learn(128, callback=[callback, watch])
+        assert np.stack(watch.seen)[:, [0, 1], [0, 1]].min() >= 0.9 - REQUIRED
+        assert probabilities(model, states)[[0, 1], [0, 1]].min() >= 0.9 - REQUIRED
+
+
+def test_plain_networks_stay_plain() -> None:
+    assert type(policy_of(ppo()).module) is nn.Sequential
+    certificate = hr.certify(policy_of(ppo()), hr.AtLeast(0.1, 1, TILTED))
+    assert certificate.certified
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str) -> None:
+    make, message = REFUSED[name]
+    model = make()
+    with pytest.raises(hr.errors.InvalidPolicy, match=message):
+        policy_of(model)
+
+
+def test_a_network_of_ones_own_that_acts_by_its_layers_is_none_of_these() -> None:
+    model = ppo(policy=with_extractor(MlpExtractor))
+    hr.enforce(policy_of(model), CARTPOLE, tolerance=1e-5).raise_if_unsatisfied()
+    assert probabilities(model, CARTPOLE_STATES)[[0, 1], [0, 1]].min() >= 0.95 - REQUIRED
+
+
+def test_the_noise_is_a_copy() -> None:
+    model = ppo("Pendulum-v1")
+    policy = policy_of(model)
+    assert isinstance(policy, hr.GaussianPolicy)
+    network: Any = model.policy
+    network.log_std.data += 1.0
+    assert policy.std.tolist() == [1.0]
+    again = policy_of(model)
+    assert isinstance(again, hr.GaussianPolicy)
+    np.testing.assert_allclose(again.std, np.e, rtol=1e-6)
