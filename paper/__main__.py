@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 from handrail._storage import only_process
 from handrail.errors import HandrailError, InvalidArgument, StorageFailure
-from handrail.runs.executor import Audience, Outcome, work
+from handrail.runs.executor import Outcome, ProcessExecutor, Watcher
 from paper.definitions import experiments
 from paper.exhibit import Exhibit
 from paper.forecast import Standing, seconds_left, share_done
@@ -106,11 +106,11 @@ def run_jobs(jobs: Sequence[Job], processes: int) -> Outcome:
     """Do them all, longest first, so that no core is idle in the end."""
     ordered = sorted(jobs, key=lambda job: -job.experiment.study.rough_seconds)
     with _Board(ordered, processes) as board:
-        return work(ordered, processes, board)
+        return ProcessExecutor(processes).run(ordered, board)
 
 
 @final
-class _Board(Audience):
+class _Board(Watcher):
     """One bar for everything with the time left, and a line for each job at work."""
 
     def __init__(self, jobs: Sequence[Job], processes: int) -> None:
@@ -139,7 +139,7 @@ class _Board(Audience):
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def hear(self, number: int, message: Any) -> None:
+    def on_report(self, number: int, message: Any) -> None:
         fraction: float = message
         if number not in self._begun:
             self._begun[number], self._before[number] = monotonic(), fraction
@@ -149,7 +149,7 @@ class _Board(Audience):
         self._progress.update(self._lines[number], completed=fraction)
         self._show()
 
-    def ended(self, number: int) -> None:
+    def on_end(self, number: int) -> None:
         if number in self._lines:
             self._progress.remove_task(self._lines.pop(number))
         if self._jobs[number].done:  # and not only told to stop
@@ -157,7 +157,7 @@ class _Board(Audience):
             self._fractions[number] = 1.0
         self._show()
 
-    def notice(self, text: str) -> None:
+    def on_notice(self, text: str) -> None:
         self._console.print(text)
 
     def _show(self) -> None:

@@ -20,8 +20,7 @@ from handrail.constraints.selection import Everywhere
 from handrail.enforcement.candidates import Candidates
 from handrail.errors import InvalidArgument
 from handrail.learning.episode import Episode
-from handrail.learning.learner import Learner
-from handrail.learning.player import make_player
+from handrail.learning.reinforce import Reinforce
 from handrail.report.drawing import output_over
 from handrail.report.plane import default_plane
 from handrail.runs.run import make_policy
@@ -78,7 +77,7 @@ def choose_all(study: Choosing, seed: int, folder: Path, say: Callable[[float], 
         raise InvalidArgument("A study of choosing needs maximum_return or maximum_deviation.")
     expansion = expand(book.constraints, policy)
     candidates = Candidates(expansion, selection)
-    learner = Learner(make_player(env, settings.episodes_per_update), policy, expansion, settings)
+    learner = Reinforce.with_settings(env, policy, book.constraints, settings)
     plane = default_plane(book)
     assert plane is not None
     assert book.picture is not None  # bundled files have one
@@ -96,9 +95,8 @@ def choose_all(study: Choosing, seed: int, folder: Path, say: Callable[[float], 
             before = output_over(policy, plane, book.picture.action)
             learner.turn(look)
             if episode in study.maps:
-                assert learner.rules is not None
                 tensors[f"probability.{episode}"] = before
-                tensors[f"stars.{episode}"] = np.concatenate(learner.rules.stars)
+                tensors[f"stars.{episode}"] = np.concatenate(learner.active_states)
                 tensors[f"trajectory.{episode}"] = paths[-1]
             say((episode + 1) / study.episodes)
     tensors["scores"], tensors["worst"] = np.array(scores), np.array(worst)

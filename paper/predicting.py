@@ -13,7 +13,7 @@ from handrail._storage import load_state, save_state
 from handrail._threads import one_thread
 from handrail._types import Array
 from handrail.learning.baseline import make_baseline
-from handrail.learning.learner import LEARNING
+from handrail.learning.episode import LEARNING
 from handrail.learning.player import Round, make_player
 from handrail.learning.update import apply_update
 from handrail.runs.run import make_policy

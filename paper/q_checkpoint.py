@@ -23,7 +23,15 @@ from numpy.typing import NDArray
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 
-from handrail._storage import FORMAT, check_format, load_state, prefixed, save_state, to_line, under
+from handrail._storage import (
+    STATE_FORMAT,
+    check_format,
+    load_state,
+    prefixed,
+    save_state,
+    to_line,
+    under,
+)
 from handrail.errors import Diverged, InvalidRun
 from handrail.learning.episode import Start
 from handrail.runs.metrics import METRICS
@@ -110,7 +118,7 @@ class Diary(BaseCallback):
         os.fsync(self._metrics.fileno())
         tensors, state = _snapshot(model, self._episodes)
         state |= {
-            "format": FORMAT,
+            "format": STATE_FORMAT,
             "identity": self._identity,
             "bytes": self._metrics.tell(),
             "losses": [self._updates, self._losses, self._loss],

@@ -16,7 +16,7 @@ from benchmarks.ppo.picture import picture
 from benchmarks.ppo.report import page
 from benchmarks.ppo.studies import FIRST_SEED, STUDIES, Study
 from benchmarks.ppo.training import Training
-from handrail.runs.executor import Audience, work
+from handrail.runs.executor import ProcessExecutor, Watcher
 
 _CACHE = Path("results/ppo")
 
@@ -63,14 +63,14 @@ def _train_missing(trainings: list[Training], jobs: int) -> bool:
     missing = [one for one in trainings if not one.path.exists()]
     if missing:
         missing[0].folder.mkdir(parents=True, exist_ok=True)
-    outcome = work(missing, jobs, _Board(missing))
+    outcome = ProcessExecutor(jobs).run(missing, _Board(missing))
     for failure in outcome.failures:
         Console(stderr=True).print(f"[red]{failure}[/]")
     return not outcome.failures and not outcome.stopped
 
 
 @final
-class _Board(Audience):
+class _Board(Watcher):
     """A line whenever a run ends."""
 
     def __init__(self, trainings: list[Training]) -> None:
@@ -78,16 +78,16 @@ class _Board(Audience):
         self._ended = 0
         self._console = Console()
 
-    def hear(self, number: int, message: Any) -> None:
+    def on_report(self, number: int, message: Any) -> None:
         """The fraction of its steps that a run has done; a line per run is enough."""
 
-    def ended(self, number: int) -> None:
+    def on_end(self, number: int) -> None:
         """One more."""
         self._ended += 1
         name = self._trainings[number].name
         self._console.print(f"{name} ({self._ended} of {len(self._trainings)})", highlight=False)
 
-    def notice(self, text: str) -> None:
+    def on_notice(self, text: str) -> None:
         """About all of them."""
         self._console.print(text)
 

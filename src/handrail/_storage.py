@@ -23,7 +23,7 @@ from safetensors.numpy import load, save
 
 from handrail.errors import InvalidRun
 
-FORMAT = 1  # of what a state contains; raised when older files can no longer be understood
+STATE_FORMAT = 1  # of what a state contains; raised when older files can no longer be understood
 LOCK = ".lock"
 _KEY = "handrail"
 _FOLDERS_CAN_BE_OPENED = os.name != "nt"
@@ -135,10 +135,10 @@ def _sealed(values: State) -> bytes:
 
 def check_format(state: State, path: Path) -> None:
     """Refuse files of another version of the format."""
-    if state.get("format") != FORMAT:
+    if state.get("format") != STATE_FORMAT:
         raise InvalidRun(
             f"{path} has format {state.get('format')!r}, but this version of Handrail reads format "
-            f"{FORMAT}. Use the version that wrote it."
+            f"{STATE_FORMAT}. Use the version that wrote it."
         )
 
 

@@ -17,14 +17,8 @@ from handrail.errors import InvalidArgument
 from handrail.policies import DEFAULT_STD
 
 BaselineName = Literal["none", "standardised", "time_average", "value"]
-
-
 EnforcementMode = Literal["exact", "one_step", "none"]
-
-
 Objective = Literal["returns", "parameters"]
-
-
 Activation = Literal["relu", "tanh", "elu", "gelu", "silu", "sigmoid"]
 
 
@@ -124,6 +118,12 @@ def learner_settings(**values: Any) -> LearnerSettings:
             raise InvalidArgument(expectation(first)) from None
         name = str(first["loc"][0])
         raise InvalidArgument(f"{name}={first['input']!r}: {expectation(first)}") from None
+
+
+def check_count(name: str, value: object) -> None:
+    """Refuse what is no positive whole number."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidArgument(f"{name} must be a positive whole number, but got {value!r}.")
 
 
 def expectation(error: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ import handrail as hr
 from handrail.cli import app as commands
 from handrail.cli import evaluate as scoring
 from handrail.rulebook.rulebook import parse, with_settings
-from handrail.runs.policy_file import about, open_policy
+from handrail.runs.policy_file import open_policy
 from handrail.runs.run import Run
 from handrail.sb3.callback import TOLERANCE
 from tests.runs.test_run import TEXT
@@ -80,9 +80,9 @@ def test_a_model_is_not_held_to_more_than_float32_can(tmp_path: Path) -> None:
     opened = open_policy(tmp_path / "model.zip", "")
     book = hr.load_rulebook("cartpole")
     assert book.settings.tolerance == 1e-6
-    assert about(book, opened, tmp_path).tolerance == opened.tolerance == TOLERANCE == 1e-5
+    assert opened.with_constraints_of(book).tolerance == opened.tolerance == TOLERANCE == 1e-5
     coarse = with_settings(book, tolerance=1e-3)
-    assert about(coarse, opened, tmp_path).tolerance == 1e-3
+    assert opened.with_constraints_of(coarse).tolerance == 1e-3
 
 
 def test_what_cannot_be_evaluated(evaluate: Evaluate, tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def test_several_episodes_are_averaged() -> None:
 
     agent = learner(episodes_per_update=4, baseline="none", enforcement="none", discount=1.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("handrail.learning.learner.apply_update", spy)
+        patch.setattr("handrail.learning.reinforce.apply_update", spy)
         records = agent.learn(episodes=4)
     starts = np.cumsum([0, *(record.length for record in records)])[:-1]
     first_returns = np.asarray(batches[0].returns)[starts]
@@ -185,7 +185,7 @@ def test_every_kth_step() -> None:
         return apply_update(policy, rows, batch, settings)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("handrail.learning.learner.apply_update", spy)
+        patch.setattr("handrail.learning.reinforce.apply_update", spy)
         records = learner(use_every=3).learn(episodes=5)
     assert sizes == [-(-record.length // 3) for record in records]
 
@@ -448,7 +448,7 @@ def test_a_failed_update_leaves_the_baseline_as_it_was() -> None:
         raise hr.errors.SolverFailure("planted")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("handrail.learning.learner.apply_update", fail)
+        patch.setattr("handrail.learning.reinforce.apply_update", fail)
         with pytest.raises(hr.errors.SolverFailure):
             agent.learn(episodes=1)
     assert agent.learn(episodes=3) == reference.learn(episodes=3)

@@ -214,7 +214,7 @@ def test_stars_points_and_an_episode() -> None:
         hidden=200,
     )
     agent = make_agent(rules)
-    stars = np.concatenate(agent.stars)
+    stars = np.concatenate(agent.active_states)
     assert len(stars) > 2
     # A plane through one of them: it is white, those of other planes are grey and smaller.
     figure = policy_figure(rules, agent, replace(PLANE, at=tuple(stars[0].tolist())))
@@ -246,7 +246,7 @@ def test_stars_points_and_an_episode() -> None:
 def test_only_what_is_there_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     obedient = hr.AtLeast(0.01, 0, hr.Box([0, 0, -0.3, -0.2], [0, 0, -0.2, 0.1]), name="obeyed")
     agent = make_agent(rules := book([obedient]))
-    assert not sum(map(len, agent.stars))
+    assert not sum(map(len, agent.active_states))
     wanted = ["constrained region", "one episode, from the dot"]
     found = labels(policy_figure(rules, agent, PLANE))
     assert [label for label in found if label != "probability 50 %"] == wanted

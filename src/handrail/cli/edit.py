@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Annotated
@@ -14,13 +16,20 @@ from rich.table import Table
 
 from handrail._storage import write_atomically
 from handrail._types import Array
-from handrail.cli.options import Imports, import_modules, plane_of, settings_of
+from handrail.cli.options import (
+    Imports,
+    import_modules,
+    plane_of,
+    refuse_ending,
+    refuse_existing,
+    settings_of,
+)
 from handrail.constraints import Everywhere, Selection, Violations, measure, state_in_words
 from handrail.enforcement import Edit, References, edit, given_references, references_of_space
-from handrail.errors import InvalidArgument
+from handrail.errors import InvalidArgument, StorageFailure
 from handrail.report import edit_figure, over_plane
 from handrail.rulebook import Rulebook, load_rulebook, with_settings
-from handrail.runs import open_editable, refuse_ending, refuse_existing, refuse_other_sizes, storing
+from handrail.runs import open_policy
 
 _DOTS_PER_INCH = 130
 
@@ -72,13 +81,12 @@ def edit_policy(
     """Change a trained policy as little as possible so that constraints hold; it acts nowhere."""
     import_modules(modules or [])
     book = with_settings(load_rulebook(constraints), **settings_of(change or []))
-    subject = open_editable(path, book)
+    subject = open_policy(path, "An edit is about one policy", book)
     drawing = target.with_suffix(".png") if picture is None else picture
     refuse_ending(target, subject.ending, "The edited policy")
     refuse_existing(target, "--out")
     refuse_existing(drawing, "--picture")
-    refuse_other_sizes(book, subject.policy, path)
-    subject.refuse_law(book)
+    subject.check_constraints_of(book)
     references = _references(book, states)
     plane = plane_of(book, over, at or [])
     if subject.note:
@@ -94,7 +102,7 @@ def edit_policy(
         _selection(book, prove),
         limits=_limits(book),
     ).raise_if_refused()
-    with storing(target):
+    with _storing(target):
         subject.save(target, book)
     own_after = measure(subject.policy, subject.constraints) if subject.constraints else None
     out.print(_table(f"{path}, edited", result, own, own_after, book))
@@ -115,9 +123,18 @@ def edit_policy(
     )
     content = BytesIO()
     figure.savefig(content, format="png", dpi=_DOTS_PER_INCH)
-    with storing(drawing):
+    with _storing(drawing):
         write_atomically(drawing, content.getvalue())
     out.print(f"Wrote {drawing}.", highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _storing(path: Path) -> Iterator[None]:
+    """In words, where the disk refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailure(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
 def _limits(book: Rulebook) -> tuple[list[float], list[float]] | None:

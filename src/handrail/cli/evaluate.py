@@ -14,7 +14,7 @@ from handrail.constraints import measure_fresh
 from handrail.errors import InvalidArgument
 from handrail.learning import Evaluation, evaluate
 from handrail.rulebook import load_rulebook
-from handrail.runs import Opened, Run, about, open_policy, open_runs
+from handrail.runs import Run, SavedPolicy, open_policy, open_runs
 
 out = Console()
 
@@ -51,7 +51,7 @@ def evaluate_policies(
         return
     book = None if constraints is None else load_rulebook(constraints)
     opened = open_policy(path, "Other constraints are measured of one policy", book)
-    source = opened if book is None else about(book, opened, path)
+    source = opened if book is None else opened.with_constraints_of(book)
     if source.note:
         out.print(f"[yellow]note:[/] {source.note}", highlight=False, soft_wrap=True)
     evaluation = evaluate(
@@ -62,7 +62,7 @@ def evaluate_policies(
         deterministic,
         tolerance=source.tolerance,
     )
-    _say(source.said, evaluation, rows)
+    _say(source.description, evaluation, rows)
     if fresh and source.constraints:
         out.print(str(measure_fresh(source.policy, source.constraints, fresh, seed=0)))
 
@@ -77,7 +77,7 @@ def _evaluate_run(run: Run, episodes: int, deterministic: bool, rows: int, fresh
         out.print(str(measure_fresh(agent.policy, run.rulebook.constraints, fresh, run.seed)))
 
 
-def _stage(source: Opened, path: Path) -> gym.Env[Any, Any]:
+def _stage(source: SavedPolicy, path: Path) -> gym.Env[Any, Any]:
     if source.rulebook is not None:
         return source.rulebook.make_environment()
     if source.env is None:

@@ -10,11 +10,11 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from handrail.cli.options import Imports, import_modules
+from handrail.cli.options import Imports, import_modules, refuse_ending, refuse_existing
 from handrail.errors import InvalidArgument
 from handrail.export import LOADER, export_numpy, export_onnx
 from handrail.rulebook import load_rulebook
-from handrail.runs import about, open_policy, refuse_ending, refuse_existing
+from handrail.runs import open_policy
 
 out = Console()
 
@@ -63,7 +63,7 @@ def export(
         refuse_ending(target, _ENDINGS[kind], f"A policy in the format {kind.value}")
     book = None if constraints is None else load_rulebook(constraints)
     opened = open_policy(path, "A file holds one policy", book)
-    source = opened if book is None else about(book, opened, path)
+    source = opened if book is None else opened.with_constraints_of(book)
     file = source.stem.with_name(source.stem.name + _ENDINGS[kind]) if target is None else target
     refuse_existing(file, "--out")
     names = source.rulebook
@@ -75,10 +75,10 @@ def export(
         observations=() if names is None else names.observations,
         actions=() if names is None else names.actions,
         constraint_file="" if names is None else names.text,
-        states=np.zeros((1, *source.shape)),
+        states=np.zeros((1, *(source.spaces[0].shape or ()))),
         tolerance=source.tolerance,
     )
-    out.print(source.said, highlight=False, markup=False)
+    out.print(source.description, highlight=False, markup=False)
     if source.note:
         out.print(f"[yellow]note:[/] {source.note}", highlight=False, soft_wrap=True)
     out.print(str(exported), highlight=False, markup=False, soft_wrap=True)

@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import gymnasium as gym
@@ -146,3 +147,22 @@ def _observation(rulebook: Rulebook, name: str, option: str) -> int:
             f"{', '.join(rulebook.observations)}."
         )
     return rulebook.observations.index(name)
+
+
+def refuse_ending(target: Path, ending: str, what: str) -> None:
+    """A name that says something else than what the file will be."""
+    if target.suffix != ending:
+        raise InvalidArgument(
+            f"{what} is written as a {ending} file, so --out {target} should be "
+            f"{target.with_suffix(ending)}."
+        )
+
+
+def refuse_existing(path: Path, option: str) -> None:
+    """A file that is there already, or a folder that is not."""
+    if path.exists():
+        raise InvalidArgument(
+            f"{path} exists already. Delete it first, or choose another name with {option}."
+        )
+    if not path.parent.is_dir():
+        raise InvalidArgument(f"{path} cannot be written: there is no folder {path.parent}.")

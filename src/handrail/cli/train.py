@@ -19,7 +19,7 @@ from rich.progress import (
 )
 
 from handrail.learning import Record, Seconds, in_brief
-from handrail.runs import Audience, Outcome, Run, Task, work
+from handrail.runs import Outcome, ProcessExecutor, Run, Task, Watcher
 
 
 def learn_all(
@@ -35,7 +35,7 @@ def learn_all(
     """
     tasks = [_Learning(run.folder, checkpoint_seconds) for run in runs]
     with _Lines(runs) as lines:
-        return work(tasks, jobs, lines, modules)
+        return ProcessExecutor(jobs, modules).run(tasks, lines)
 
 
 @final
@@ -50,15 +50,15 @@ class _Learning(Task):
     def name(self) -> str:
         return str(self.folder)
 
-    def run(self, say: Callable[[Any], None], stop: Callable[[], bool]) -> None:
+    def run(self, report: Callable[[Any], None], stop: Callable[[], bool]) -> None:
         def watch(record: Record, _: Seconds) -> None:
-            say(record)
+            report(record)
 
         Run.open(self.folder).learn(watch, stop, self.checkpoint_seconds)
 
 
 @final
-class _Lines(Audience):
+class _Lines(Watcher):
     """A line of progress per run."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
@@ -86,7 +86,7 @@ class _Lines(Audience):
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def hear(self, number: int, message: Any) -> None:
+    def on_report(self, number: int, message: Any) -> None:
         record: Record = message
         self._recent[number].append(record)
         self._progress.update(
@@ -95,8 +95,8 @@ class _Lines(Audience):
             brief=in_brief(tuple(self._recent[number])),
         )
 
-    def ended(self, number: int) -> None:
+    def on_end(self, number: int) -> None:
         """Its line stays as it is."""
 
-    def notice(self, text: str) -> None:
+    def on_notice(self, text: str) -> None:
         self._progress.console.print(text)

@@ -1,25 +1,32 @@
-"""Episodes, updates, `Reinforce`, and any agent evaluated."""
+"""Episodes, updates, learners such as `Reinforce`, and any agent evaluated."""
 
-from handrail.learning.checkpoint import make_environment, unpack_constraints
-from handrail.learning.contestant import evaluate
-from handrail.learning.episode import Episode, Start, drawing, greedy, play
-from handrail.learning.evaluation import Evaluation
-from handrail.learning.learner import EVALUATION, Learner
-from handrail.learning.player import Round, make_player
-from handrail.learning.progress import in_brief
+from handrail.learning.baseline import Baseline
+from handrail.learning.checkpoint import Checkpoint, make_environment
+from handrail.learning.episode import EVALUATION, Act, Episode, Start, drawing, greedy, play
+from handrail.learning.evaluation import Agent, Evaluation, agent_of, evaluate
+from handrail.learning.learner import Learner
+from handrail.learning.player import Player, Round, make_player
+from handrail.learning.progress import counted, in_brief
 from handrail.learning.record import Record, Seconds
 from handrail.learning.reinforce import Reinforce
 
 __all__ = [
     "EVALUATION",
+    "Act",
+    "Agent",
+    "Baseline",
+    "Checkpoint",
     "Episode",
     "Evaluation",
     "Learner",
+    "Player",
     "Record",
     "Reinforce",
     "Round",
     "Seconds",
     "Start",
+    "agent_of",
+    "counted",
     "drawing",
     "evaluate",
     "greedy",
@@ -27,5 +34,4 @@ __all__ = [
     "make_environment",
     "make_player",
     "play",
-    "unpack_constraints",
 ]

@@ -86,7 +86,7 @@ class Standardised(Baseline):
 
 
 @final
-class Spread:
+class RunningScale:
     """Measures advantages in units of their recent size, so one step size suits every environment.
 
     Over a window of episodes, not over one update: when all goes well the advantages of an update
@@ -126,7 +126,7 @@ class TimeAverage(Baseline):
 
     def __init__(self, window: int) -> None:
         self._recent: deque[Array] = deque(maxlen=window)
-        self._spread = Spread(window)
+        self._scale = RunningScale(window)
 
     def advantages(self, episodes: Sequence[Episode], discount: float) -> list[Array]:
         """Returns minus the average over the window, which these episodes join first."""
@@ -137,18 +137,18 @@ class TimeAverage(Baseline):
         for row, one in zip(padded, self._recent, strict=True):
             row[: len(one)] = one
         average = padded.mean(axis=0)
-        return self._spread.in_units([one - average[: len(one)] for one in returns])
+        return self._scale.in_units([one - average[: len(one)] for one in returns])
 
     def memory(self) -> dict[str, Array]:
         """The returns of recent episodes, oldest first."""
         saved = {f"returns.{i:06d}": returns for i, returns in enumerate(self._recent)}
-        return {**saved, "spread": self._spread.memory()}
+        return {**saved, "spread": self._scale.memory()}
 
     def recall(self, memory: Mapping[str, Array]) -> None:
         """Continue with these recent episodes."""
         self._recent.clear()
         self._recent.extend(memory[key] for key in sorted(memory) if key.startswith("returns."))
-        self._spread.recall(memory["spread"])
+        self._scale.recall(memory["spread"])
 
 
 @final
@@ -177,7 +177,7 @@ class Value(Baseline):
         self._weights = np.zeros(size)
         # ΦᵀΦ and Φᵀy of the steps of each recent episode: all that a fit needs to know of it.
         self._squares, self._moments = np.zeros((0, size, size)), np.zeros((0, size))
-        self._spread = Spread(window)
+        self._scale = RunningScale(window)
 
     def advantages(self, episodes: Sequence[Episode], discount: float) -> list[Array]:
         """Σ_j (γλ)^j δ_{k+j} with δ_k = r_k + γ V(s_{k+1}) - V(s_k), after these joined the fit."""
@@ -189,7 +189,7 @@ class Value(Baseline):
             self._squares = np.concatenate([self._squares, squares[None]])[-self._window :]
             self._moments = np.concatenate([self._moments, moments[None]])[-self._window :]
         self._weights = self._fit()
-        return self._spread.in_units(
+        return self._scale.in_units(
             [self._generalised(e, phi, discount) for e, phi in zip(episodes, features, strict=True)]
         )
 
@@ -215,14 +215,14 @@ class Value(Baseline):
             "weights": self._weights,
             "squares": self._squares,
             "moments": self._moments,
-            "spread": self._spread.memory(),
+            "spread": self._scale.memory(),
         }
 
     def recall(self, memory: Mapping[str, Array]) -> None:
         """Continue with these weights and recent episodes."""
         self._weights = memory["weights"]
         self._squares, self._moments = memory["squares"], memory["moments"]
-        self._spread.recall(memory["spread"])
+        self._scale.recall(memory["spread"])
 
 
 def _features(states: Array) -> Array:

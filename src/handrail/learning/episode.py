@@ -1,4 +1,8 @@
-"""Playing: an environment and a policy become episodes."""
+"""Episodes: what an environment and a policy make together, one at a time or side by side.
+
+Chance comes from the run's seed, a stream and the number of an episode, so that each can be played
+again without those before it.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,10 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from handrail._types import Array
-from handrail.errors import EnvironmentFailure, InvalidPolicy
+from handrail.errors import EnvironmentFailure, InvalidArgument, InvalidPolicy
 from handrail.policies import Actions, Policy
+
+LEARNING, EVALUATION, PREDICTION = 0, 1, 2  # streams of chance that never meet
 
 
 @final
@@ -57,16 +63,14 @@ class Start:
     rng: np.random.Generator
 
     @classmethod
-    def of(cls, seed: int, number: int, stream: int = 0) -> Start:
-        """The start of episode `number`; streams 0, 1, … (learning, evaluation) never meet."""
+    def of(cls, seed: int, number: int, stream: int = LEARNING) -> Start:
+        """The start of episode `number` of a stream."""
         environment, draws = np.random.SeedSequence([seed, stream, number]).spawn(2)
         return cls(int(environment.generate_state(1)[0]), np.random.default_rng(draws))
 
 
 # One observation -> an action; or observations (n, *observation_shape) -> actions (n, …).
 Act = Callable[[Array], Any]
-
-
 ActTogether = Callable[[Array], Actions]
 
 
@@ -88,6 +92,14 @@ def drawing_together(policy: Policy, rngs: Sequence[np.random.Generator]) -> Act
 def greedy_together(policy: Policy) -> ActTogether:
     """Always take the most likely action in each sub-environment."""
     return lambda states: policy.likeliest(policy.outputs(states))
+
+
+def environment_named(name: str) -> gym.Env[Any, Any]:
+    """The environment of a Gymnasium id."""
+    try:
+        return gym.make(name)
+    except gym.error.Error as error:
+        raise InvalidArgument(f"Gymnasium cannot make {name!r}: {error}") from error
 
 
 def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:

@@ -1,17 +1,45 @@
-"""How good a policy is, and whether it obeys: both in one answer."""
+"""How good an agent is, and whether it obeys: any agent, evaluated the same way, in one answer.
+
+`agent_of` says how a thing plays, and every kind of thing registers its own way: policies here,
+learners in `learner`, models of Stable-Baselines3 in `handrail.sb3`, loaded when one comes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import final
+from functools import singledispatch
+from importlib import import_module
+from typing import Any, final
 
+import gymnasium as gym
 import numpy as np
+import torch
 
-from handrail.constraints import Violations
+from handrail._threads import one_thread
+from handrail.constraints import Violations, measure
+from handrail.errors import InvalidArgument
+from handrail.learning.episode import (
+    EVALUATION,
+    Act,
+    Episode,
+    Start,
+    drawing,
+    environment_named,
+    greedy,
+    play,
+)
+from handrail.learning.progress import counted
+from handrail.policies import Policy, check_fit, clipping, spaces_of
+from handrail.rulebook import AnyConstraints, Stated
+from handrail.settings import check_count
+
+# Who registers how the models of a library play.
+_REGISTERED_IN = {"stable_baselines3": "handrail.sb3", "sb3_contrib": "handrail.sb3"}
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """Episodes played without learning.
 
@@ -26,6 +54,14 @@ class Evaluation:
     lengths: tuple[int, ...]
     violations: Violations | None
     tolerance: float
+
+    @classmethod
+    def of(
+        cls, episodes: Sequence[Episode], violations: Violations | None, tolerance: float
+    ) -> Evaluation:
+        """Of episodes that were played."""
+        scores = tuple(episode.score for episode in episodes)
+        return cls(scores, tuple(map(len, episodes)), violations, tolerance)
 
     @property
     def mean(self) -> float:
@@ -48,10 +84,130 @@ class Evaluation:
         return None if self.violations is None else self.violations.worst_violation
 
     def __str__(self) -> str:
-        text = f"{len(self.scores)} episodes: {self.mean:.1f} ± {self.deviation:.1f}"
+        text = f"{counted(len(self.scores), 'episode')}: {self.mean:.1f} ± {self.deviation:.1f}"
         if self.violations is None:
             return text
-        broken = int((self.violations.violations > self.tolerance).sum())
-        verdict = f"{broken} of {len(self.violations)} constraint rows violated"
         worst = f"worst {self.violations.worst_violation:+.1e}, tolerance {self.tolerance:g}"
-        return f"{text}; {verdict} ({worst})"
+        return f"{text}; {self._verdict(self.violations)} ({worst})"
+
+    def __repr__(self) -> str:
+        return f"<Evaluation of {self}>"
+
+    def _repr_html_(self) -> str:
+        rows = {"episodes": f"{len(self.scores)}"}
+        rows["score"] = f"{self.mean:.1f} ± {self.deviation:.1f}"
+        if self.violations is not None:
+            rows["constraints"] = self._verdict(self.violations)
+            rows["worst violation"] = f"{self.violations.worst_violation:+.1e}"
+            rows["tolerance"] = f"{self.tolerance:g}"
+        lines = (f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
+        return f"<table>{''.join(lines)}</table>"
+
+    def _verdict(self, violations: Violations) -> str:
+        broken = int((violations.violations > self.tolerance).sum())
+        return f"{broken} of {counted(len(violations), 'constraint row')} violated"
+
+
+@final
+@dataclass(frozen=True)
+class Agent:
+    """Whoever plays.
+
+    Attributes:
+        begin: an episode; how to act in it.
+        policy: to measure constraints with; asked for only if there are some.
+    """
+
+    begin: Callable[[Start], Act]
+    policy: Callable[[], Policy]
+
+
+@singledispatch
+def agent_of(thing: object, env: gym.Env[Any, Any], deterministic: bool) -> Agent:
+    """How a thing plays in an environment, or why it cannot; each kind registers its own way.
+
+    Args:
+        thing: a policy, a learner, a model of Stable-Baselines3.
+        env: where it is going to play.
+        deterministic: always take the most likely action.
+    """
+    del env, deterministic
+    raise InvalidArgument(
+        f"Expected a model of Stable-Baselines3, a Reinforce or a policy, but got "
+        f"{type(thing).__name__}. Wrap a torch module: CategoricalPolicy(module)."
+    )
+
+
+@agent_of.register
+def _agent_of_policy(policy: Policy, env: gym.Env[Any, Any], deterministic: bool) -> Agent:
+    check_fit(policy, spaces_of(env))
+    return Agent(
+        begin=lambda start: greedy(policy) if deterministic else drawing(policy, start.rng),
+        policy=lambda: policy,
+    )
+
+
+def evaluate(
+    agent: Any,
+    env: str | gym.Env[Any, Any],
+    constraints: AnyConstraints | None = None,
+    episodes: int = 20,
+    deterministic: bool = False,
+    seed: int = 0,
+    tolerance: float = 1e-5,
+) -> Evaluation:
+    """Play without learning, and measure whether the agent obeys.
+
+    The same seed gives the same starts to every agent. The global random state is left alone.
+
+    Args:
+        agent: a model of Stable-Baselines3, a `Reinforce`, or a policy.
+        env: a Gymnasium id or an environment; not a vector environment.
+        constraints: to measure, a list, a `Rulebook` or a constraint file; none by default.
+        episodes: how many to play.
+        deterministic: always take the most likely action.
+        seed: of the starts and of the agent's draws.
+        tolerance: the violation that counts as none.
+    """
+    check_count("episodes", episodes)
+    if not (np.isfinite(tolerance) and tolerance >= 0.0):
+        raise InvalidArgument(f"The tolerance must be 0 or more and finite, not {tolerance!r}.")
+    stated = None if constraints is None else Stated.of(constraints)
+    _load_what_registers(type(agent))
+    stage = _made(env)
+    try:
+        player = agent_of(agent, stage, deterministic)
+        violations = None if stated is None else _violations(player.policy(), stated, stage)
+        # A model of Stable-Baselines3 draws from torch's global stream.
+        with one_thread(), torch.random.fork_rng():
+            starts = [Start.of(seed, number, EVALUATION) for number in range(episodes)]
+            played = [play(clipping(stage), player.begin(one), one.environment) for one in starts]
+    finally:
+        if stage is not env:
+            stage.close()
+    return Evaluation.of(played, violations, tolerance)
+
+
+def _load_what_registers(kind: type[object]) -> None:
+    """Where there is a model of another library, that library is there."""
+    for one in kind.__mro__:
+        home = _REGISTERED_IN.get(one.__module__.partition(".")[0])
+        if home is not None:
+            import_module(home)
+
+
+def _made(env: str | gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    if isinstance(env, str):
+        return environment_named(env)
+    if isinstance(env, gym.Env):
+        return env
+    raise InvalidArgument(
+        f"Expected a Gymnasium id or an environment, but got {type(env).__name__}. Vector "
+        "environments play side by side; give one of a kind, such as gymnasium.make('CartPole-v1')."
+    )
+
+
+def _violations(policy: Policy, stated: Stated, env: gym.Env[Any, Any]) -> Violations:
+    if stated.rulebook is not None:
+        stated.check_spaces(env.observation_space, env.action_space)
+    return measure(policy, stated.constraints)

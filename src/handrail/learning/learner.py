@@ -1,184 +1,383 @@
-"""The learner's state and one turn of its loop.
+"""What every learner needs: a policy that obeys, episodes, records, checkpoints, and going on.
 
-A turn is: collect episodes → what was each step worth → one constrained update → record. Every part
-of it lives in a file of its own; this one owns their order, and what is carried from turn to turn.
+A learner is an order of parts: a `Player` plays episodes, a `Baseline` weighs them, an update
+changes the policy under constraints or leaves it as it was. `Learner` owns the parts and what is
+carried from turn to turn; a kind of learner derives from it and says what one `turn` is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from time import perf_counter
-from typing import Any, final
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
 
+import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from handrail._storage import FORMAT, prefixed, under
-from handrail.constraints import Everywhere, Expansion
-from handrail.enforcement import Enforcement, Memory, Rules, make_rules
-from handrail.errors import InfeasibleConstraints, InvalidArgument
+from handrail._threads import one_thread
+from handrail._types import Array
+from handrail.constraints import Everywhere, Expansion, expand
+from handrail.enforcement import Enforcement, Rules, make_rules
+from handrail.errors import InvalidArgument
 from handrail.learning.baseline import make_baseline
 from handrail.learning.checkpoint import (
-    check_noise,
+    Checkpoint,
+    PackedConstraints,
+    PackedPolicy,
+    Progress,
     describe_environment,
-    noise_of,
-    pack_regional,
-    pack_rows,
+    make_environment,
 )
-from handrail.learning.episode import Episode
-from handrail.learning.player import Player, Round
+from handrail.learning.episode import EVALUATION, LEARNING, PREDICTION, Episode
+from handrail.learning.evaluation import Agent, Evaluation, agent_of
+from handrail.learning.player import AnyEnvironment, Round, make_player
+from handrail.learning.progress import counted, goal_of, progress_line
 from handrail.learning.record import Record, Seconds, make_records, share_seconds
-from handrail.learning.update import Timing, Update, apply_update, no_update
-from handrail.policies import Policy, check_fit, load_weights, pack_policy
-from handrail.settings import LearnerSettings
-from handrail.tangent import Batch
+from handrail.learning.update import Timing, Update, no_update
+from handrail.policies import (
+    Actions,
+    CategoricalPolicy,
+    GaussianPolicy,
+    Policy,
+    Spaces,
+    as_categorical,
+    check_fit,
+    clipped,
+)
+from handrail.rulebook import AnyConstraints, Stated
+from handrail.settings import LearnerSettings, check_count
 
-LEARNING, EVALUATION, PREDICTION = 0, 1, 2  # streams of chance that never meet
 
+class Learner(ABC):
+    """A policy that learns from episodes and obeys constraints meanwhile.
 
-@final
-class Learner:
-    """A policy, the constraints it obeys, a baseline, and how far it has come.
+    The parts are put together here; a kind of learner then has its policy obey, or goes on from a
+    checkpoint (`with_settings` does either). The policy is changed in place.
 
     Args:
-        player: plays the episodes of an update.
-        policy: learns, in place.
-        constraints: to obey, expanded, if there are any.
+        env: a Gymnasium id, an environment, or a vector environment.
+        policy: learns; by default a fresh network, one hidden layer of 5000, from the seed.
+        constraints: to obey: a list, a `Rulebook`, or the path or bundled name of a file.
         settings: of the learner.
+
+    Attributes:
+        policy: the one that learns.
+        settings: of the learner.
+        player: plays the episodes of an update.
+        constraints: to obey, expanded, if there are any.
+        enforcer: holds them, if there are any.
+        baseline: what returns are compared with.
+        episodes: learned from so far.
+        updates: made so far.
+        steps: of the environment so far.
+        first_enforcement: how the policy was made to obey before its first step, if it was here.
     """
 
     def __init__(
         self,
-        player: Player,
-        policy: Policy,
-        constraints: Expansion | None,
+        env: str | AnyEnvironment,
+        policy: Policy | None,
+        constraints: AnyConstraints,
         settings: LearnerSettings,
     ) -> None:
-        check_fit(policy, player.spaces)
-        self.player = player
-        self.policy = policy
-        self.constraints = constraints
+        stated = Stated.of(constraints)
+        self.player = make_player(env, settings.episodes_per_update)
+        spaces = self.player.spaces
+        stated.check_spaces(*spaces)
+        self.policy = _fresh_policy(spaces, settings.seed) if policy is None else policy
+        check_fit(self.policy, spaces)
         self.settings = settings
-        self.rules = None if constraints is None else _rules(constraints, settings, policy)
+        self.constraints = expand(stated.constraints, self.policy) if stated.constraints else None
+        self.enforcer = self._make_enforcer(self.constraints)
+        self.baseline = make_baseline(settings, int(np.prod(spaces[0].shape)))
         self.episodes = self.updates = self.steps = 0
-        self.chance = np.random.default_rng([settings.seed, PREDICTION])
-        self._baseline = make_baseline(settings, int(np.prod(player.spaces[0].shape)))
+        self.first_enforcement: Enforcement | None = None
+        self._chance = np.random.default_rng([settings.seed, PREDICTION])
 
-    def obey(self) -> Enforcement | None:
-        """Make the policy obey before it acts, where the settings ask for that."""
-        if self.rules is None or self.settings.enforcement != "exact":
-            return None
-        return self.rules.hold(self.policy, self.settings.tolerance).raise_if_unsatisfied()
-
-    def turn(
-        self, look: Callable[[Sequence[Episode], Batch], None] | None = None
-    ) -> tuple[list[Record], Seconds]:
-        """Play, update, record. Counts move last: until then, nothing has happened.
+    @classmethod
+    def with_settings(
+        cls,
+        env: str | AnyEnvironment,
+        policy: Policy | None,
+        constraints: AnyConstraints,
+        settings: LearnerSettings,
+        checkpoint: Checkpoint | None = None,
+    ) -> Self:
+        """From settings that were checked already, such as those of a constraint file.
 
         Args:
-            look: shown what the update learns from, just before it.
+            env: a Gymnasium id, an environment, or a vector environment.
+            policy: learns; by default a fresh network.
+            constraints: to obey.
+            settings: of the learner.
+            checkpoint: of a learner of the same parts, to go on from: it obeyed then, and does now.
         """
-        start = perf_counter()
-        which = Round(self.settings.seed, LEARNING, self.episodes)
-        episodes = self.player.play(self.policy, which)
-        collecting = perf_counter() - start
-        frozen = self.settings.freeze_after is not None and (
-            self.episodes >= self.settings.freeze_after
-        )
-        if frozen:
-            update, timing = no_update(self.policy, self.rules), Timing()
+        self = cls._of_parts(env, policy, constraints, settings)
+        if checkpoint is None:
+            self._obey()
         else:
-            update, timing = self._update(episodes, look)
-        number = None if frozen else self.updates
-        records = make_records(episodes, self.episodes, number, self.steps, update)
-        self.episodes += len(episodes)
-        self.steps += sum(len(episode) for episode in episodes)
-        self.updates += not frozen
-        return records, share_seconds(collecting, timing, len(episodes))
+            self._restore(checkpoint)
+        return self
 
-    def _update(
+    @classmethod
+    def check(
+        cls,
+        env: str | AnyEnvironment,
+        policy: Policy,
+        constraints: AnyConstraints,
+        settings: LearnerSettings,
+    ) -> None:
+        """Refuse parts that do not fit together, as `with_settings` would; nothing is changed."""
+        cls._of_parts(env, policy, constraints, settings)
+
+    @classmethod
+    def _of_parts(
+        cls,
+        env: str | AnyEnvironment,
+        policy: Policy | None,
+        constraints: AnyConstraints,
+        settings: LearnerSettings,
+    ) -> Self:
+        self = cls.__new__(cls)
+        Learner.__init__(self, env, policy, constraints, settings)
+        return self
+
+    def _obey(self) -> None:
+        """Make the policy obey before it acts, where the settings ask for that."""
+        if self.enforcer is None or self.settings.enforcement != "exact":
+            return
+        with one_thread():
+            held = self.enforcer.hold(self.policy, self.settings.tolerance)
+        self.first_enforcement = held.raise_if_unsatisfied()
+
+    @abstractmethod
+    def turn(self) -> tuple[list[Record], Seconds]:
+        """Play, update, record. Counts move last: until then, nothing has happened.
+
+        All chance comes from `Start.of(seed, episode, stream)`, or a resumed learner would differ.
+        """
+
+    def learn(
         self,
-        episodes: Sequence[Episode],
-        look: Callable[[Sequence[Episode], Batch], None] | None,
-    ) -> tuple[Update, Timing]:
-        baseline, rules = self._baseline.memory(), self._memory_of_rules()
-        try:
-            batch = self._batch(episodes)
-            if look is not None:
-                look(episodes, batch)
-            return apply_update(self.policy, self.rules, batch, self.settings)
-        except BaseException as error:
-            self._baseline.recall(baseline)
-            if self.rules is not None:
-                self.rules.recall(rules)
-            one_step = self.settings.enforcement == "one_step"
-            if isinstance(error, InfeasibleConstraints) and one_step and self._has_regions():
-                raise InfeasibleConstraints(
-                    f"{error} One step a time can diverge on regions, as the paper's update does "
-                    "on large ones: hold them with enforcement 'exact' and selection 'everywhere'."
-                ) from error
-            raise
+        episodes: int | None = None,
+        timesteps: int | None = None,
+        progress_bar: bool = True,
+        callbacks: Sequence[Callable[[Self, Record, Seconds], bool | None]] = (),
+    ) -> list[Record]:
+        """Learn for so many more episodes, or for at least so many more environment steps.
 
+        Args:
+            episodes: how many; rounded up to whole updates.
+            timesteps: how many, instead of episodes; the last episode is played to its end.
+            progress_bar: score, worst violation and time left, on a terminal or in a notebook.
+            callbacks: each is called as callback(agent, record, seconds) after every episode;
+                returning False ends the learning after the update.
+
+        Returns:
+            One record per episode.
+        """
+        goal = goal_of(episodes, timesteps)
+        if callable(callbacks):
+            raise InvalidArgument("callbacks is a list of functions: callbacks=[your_function].")
+        first_episode, first_step = self.episodes, self.steps
+        records: list[Record] = []
+        done, going = 0, True
+        with one_thread(), progress_line(goal, progress_bar) as advance:
+            while going and done < goal.amount:
+                played, seconds = self.turn()
+                records += played
+                done = goal.done(self.episodes - first_episode, self.steps - first_step)
+                advance(played, done)
+                # Every callback sees every episode, also when one of them asks to stop.
+                answers = [call(self, record, seconds) for record in played for call in callbacks]
+                going = False not in answers
+        return records
+
+    def evaluate(self, episodes: int = 20, deterministic: bool = False) -> Evaluation:
+        """Play without learning; always the same starts, which no learning episode has."""
+        check_count("episodes", episodes)
+        played: list[Episode] = []
+        with one_thread():
+            while len(played) < episodes:
+                which = Round(self.settings.seed, EVALUATION, len(played), deterministic)
+                played += self.player.play(self.policy, which)
+        violations = None if self.enforcer is None else self.enforcer.measure(self.policy)
+        return Evaluation.of(played[:episodes], violations, self.settings.tolerance)
+
+    def probabilities(self, observation: ArrayLike) -> Array:
+        """π(·|s): (n_actions,) for one observation, (n, n_actions) for a batch."""
+        observations, single = self._as_batch(observation)
+        result = as_categorical(self.policy, "probabilities").outputs(observations)
+        return result[0] if single else result
+
+    def predict(
+        self,
+        observation: ArrayLike,
+        state: None = None,
+        episode_start: NDArray[np.bool_] | None = None,
+        deterministic: bool = False,
+    ) -> tuple[Actions, None]:
+        """(action, None) of one observation, or (actions, None) of a batch.
+
+        The signature is that of Stable-Baselines3, so its `evaluate_policy` takes a learner;
+        `state` and `episode_start` are for recurrent policies and are not used.
+        """
+        del state, episode_start
+        observations, single = self._as_batch(observation)
+        outputs = self.policy.outputs(observations)
+        if deterministic:
+            actions = self.policy.likeliest(outputs)
+        else:
+            actions = self.policy.draw(outputs, [self._chance] * len(outputs))
+        space = self.player.spaces[1]
+        if isinstance(space, gym.spaces.Box):
+            actions = clipped(actions, space)
+        return (actions[0] if single else actions), None
+
+    @property
+    def active_states(self) -> tuple[Array, ...]:
+        """The states of regions that are constrained at present, an array per sub-region."""
+        return () if self.enforcer is None else self.enforcer.stars
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one file, atomically: the policy, the constraints, the progress."""
+        self.checkpoint().save(Path(path))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        env: str | AnyEnvironment | None = None,
+        policy: Policy | None = None,
+        constraints: AnyConstraints | None = None,
+    ) -> Self:
+        """Continue a saved learner exactly where it was.
+
+        Args:
+            path: of a file that `save` wrote.
+            env: needed if the saved one was more than a Gymnasium id with options.
+            policy: a network to load the weights into, needed if the saved one was your own.
+            constraints: needed if a saved one holds on a curve that is a Python function.
+        """
+        saved = Checkpoint.load(Path(path))
+        env = make_environment(saved.environment) if env is None else env
+        if policy is None:
+            policy = saved.policy.build(make_player(env, saved.settings.episodes_per_update).spaces)
+        obeyed = saved.constraints.build() if constraints is None else constraints
+        return cls.with_settings(env, policy, obeyed, saved.settings, saved)
+
+    def checkpoint(self) -> Checkpoint:
+        """All that a learner needs to go on exactly from here."""
+        return Checkpoint(
+            policy=PackedPolicy.of(self.policy),
+            constraints=PackedConstraints.of(self.constraints),
+            enforcer={} if self.enforcer is None else self.enforcer.memory(),
+            baseline=self.baseline.memory(),
+            progress=Progress(
+                self.episodes, self.updates, self.steps, dict(self._chance.bit_generator.state)
+            ),
+            settings=self.settings,
+            environment=describe_environment(self.player.env),
+        )
+
+    def _restore(self, saved: Checkpoint) -> None:
+        saved.policy.load_into(self.policy)
+        self.baseline.recall(saved.baseline)
+        if self.enforcer is not None:
+            self.enforcer.recall(saved.enforcer)
+        progress = saved.progress
+        self.episodes, self.updates, self.steps = (
+            progress.episodes,
+            progress.updates,
+            progress.steps,
+        )
+        self._chance.bit_generator.state = progress.chance
+
+    def __repr__(self) -> str:
+        parts, obeyed = [], self.constraints
+        if obeyed is not None and obeyed.fixed is not None:
+            parts.append(counted(len(obeyed.fixed), "constraint row"))
+        if obeyed is not None and obeyed.regional:
+            parts.append(counted(len(obeyed.regional), "constrained region"))
+        held = " and ".join(parts) or "no constraints"
+        learned = f"{counted(self.episodes, 'episode')} learned from"
+        return f"{type(self).__name__}({self.policy}, {held}, {learned})"
+
+    # For kinds of learners.
+
+    def _play(self) -> list[Episode]:
+        """The next episodes to learn from, as many as an update has."""
+        return self.player.play(self.policy, Round(self.settings.seed, LEARNING, self.episodes))
+
+    @property
+    def _frozen(self) -> bool:
+        """Whether the policy no longer learns."""
+        after = self.settings.freeze_after
+        return after is not None and self.episodes >= after
+
+    @property
     def _has_regions(self) -> bool:
         return self.constraints is not None and bool(self.constraints.regional)
 
-    def _memory_of_rules(self) -> Memory:
-        return {} if self.rules is None else self.rules.memory()
+    @contextmanager
+    def _forgetting_on_failure(self) -> Iterator[None]:
+        """What was remembered inside is forgotten again if something goes wrong."""
+        baseline = self.baseline.memory()
+        enforcer = {} if self.enforcer is None else self.enforcer.memory()
+        try:
+            yield
+        except BaseException:
+            self.baseline.recall(baseline)
+            if self.enforcer is not None:
+                self.enforcer.recall(enforcer)
+            raise
 
-    def _batch(self, episodes: Sequence[Episode]) -> Batch:
-        """All steps of the episodes, or every k-th, with what each was worth to the average."""
-        every = self.settings.use_every
-        advantages = self._baseline.advantages(episodes, self.settings.discount)
-        return Batch(
-            np.concatenate([episode.states[::every] for episode in episodes]),
-            np.concatenate([episode.actions[::every] for episode in episodes]),
-            np.concatenate([advantage[::every] for advantage in advantages]) / len(episodes),
-        )
+    def _recorded(
+        self, episodes: list[Episode], collecting: float, update: Update | None, timing: Timing
+    ) -> tuple[list[Record], Seconds]:
+        """Count a turn, and say what happened in it.
 
-    def snapshot(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Tensors and a JSON state that `restore` continues from."""
-        weights, architecture = pack_policy(self.policy)
-        fixed = None if self.constraints is None else self.constraints.fixed
-        rows, labels = ({}, []) if fixed is None else pack_rows(fixed)
-        regions = [] if self.constraints is None else pack_regional(self.constraints)
-        tensors = {
-            **prefixed("policy.", weights),
-            **prefixed("baseline.", self._baseline.memory()),
-            **prefixed("constraints.", rows),
-            **prefixed("rules.", self._memory_of_rules()),
-        }
-        return tensors, {
-            "format": FORMAT,
-            "settings": self.settings.model_dump(),
-            "architecture": architecture,
-            "environment": describe_environment(self.player.env),
-            "quantity": self.policy.quantity.name,
-            "std": noise_of(self.policy),
-            "labels": labels,
-            "regions": regions,
-            "episodes": self.episodes,
-            "updates": self.updates,
-            "steps": self.steps,
-            "chance": self.chance.bit_generator.state,
-        }
+        Args:
+            episodes: that were played.
+            collecting: seconds that playing took.
+            update: what it did; None if the policy was frozen.
+            timing: of the update.
+        """
+        number = None if update is None else self.updates
+        did = no_update(self.policy, self.enforcer) if update is None else update
+        records = make_records(episodes, self.episodes, number, self.steps, did)
+        self.episodes += len(episodes)
+        self.steps += sum(map(len, episodes))
+        self.updates += update is not None
+        return records, share_seconds(collecting, timing, len(episodes))
 
-    def restore(self, tensors: Mapping[str, NDArray[Any]], state: dict[str, Any]) -> None:
-        """Go to a snapshot of a learner of the same settings, in place."""
-        check_noise(self.policy, state)
-        load_weights(self.policy, under("policy.", tensors))
-        self._baseline.recall(under("baseline.", tensors))
-        if self.rules is not None:
-            self.rules.recall(under("rules.", tensors))
-        self.episodes, self.updates = state["episodes"], state["updates"]
-        self.steps = state["steps"]
-        self.chance.bit_generator.state = state["chance"]
+    def _make_enforcer(self, constraints: Expansion | None) -> Rules | None:
+        if constraints is None:
+            return None
+        whole = isinstance(self.settings.selection, Everywhere)
+        if constraints.regional and whole and self.settings.enforcement == "one_step":
+            raise InvalidArgument(
+                "selection 'everywhere' holds regions exactly, enforcement 'one_step' does not: "
+                "choose selection 'maximum_deviation' or 'maximum_return' (the paper), or "
+                "enforcement 'exact'."
+            )
+        return make_rules(constraints, self.settings.selection, self.policy)
+
+    def _as_batch(self, observation: ArrayLike) -> tuple[Array, bool]:
+        observations = np.asarray(observation, dtype=np.float64)
+        single = observations.ndim == len(self.player.spaces[0].shape)
+        return (observations[None] if single else observations), single
 
 
-def _rules(constraints: Expansion, settings: LearnerSettings, policy: Policy) -> Rules:
-    whole = isinstance(settings.selection, Everywhere)
-    if constraints.regional and whole and settings.enforcement == "one_step":
-        raise InvalidArgument(
-            "selection 'everywhere' holds regions exactly, enforcement 'one_step' does not: choose "
-            "selection 'maximum_deviation' or 'maximum_return' (the paper), or enforcement 'exact'."
-        )
-    return make_rules(constraints, settings.selection, policy)
+def _fresh_policy(spaces: Spaces, seed: int) -> Policy:
+    continuous = isinstance(spaces[1], gym.spaces.Box)
+    make = GaussianPolicy.mlp if continuous else CategoricalPolicy.mlp
+    return make(spaces, seed=seed)
+
+
+@agent_of.register
+def _agent_of_learner(learner: Learner, env: gym.Env[Any, Any], deterministic: bool) -> Agent:
+    return agent_of(learner.policy, env, deterministic)

@@ -16,6 +16,7 @@ from handrail.learning.episode import (
     Start,
     drawing,
     drawing_together,
+    environment_named,
     greedy,
     greedy_together,
     play,
@@ -24,14 +25,6 @@ from handrail.learning.episode import (
 from handrail.policies import Policy, Spaces, clipped, clipping, spaces_of
 
 AnyEnvironment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
-
-
-@contextmanager
-def _naming_the_episode(number: int) -> Iterator[None]:
-    try:
-        yield
-    except EnvironmentFailure as error:
-        raise EnvironmentFailure(f"Episode {number}: {error}") from error
 
 
 @final
@@ -68,7 +61,7 @@ class Player(ABC):
 
 
 @final
-class OneAfterTheOther(Player):
+class SequentialPlayer(Player):
     """Plays in one environment."""
 
     def __init__(self, env: gym.Env[Any, Any], episodes: int) -> None:
@@ -88,7 +81,7 @@ class OneAfterTheOther(Player):
 
 
 @final
-class SideBySide(Player):
+class VectorPlayer(Player):
     """Plays in all sub-environments of a vector environment at once."""
 
     def __init__(self, envs: gym.vector.VectorEnv[Any, Any, Any], episodes: int) -> None:
@@ -123,15 +116,20 @@ class SideBySide(Player):
 def make_player(env: str | AnyEnvironment, episodes: int) -> Player:
     """The player for a Gymnasium id, an environment or a vector environment."""
     if isinstance(env, str):
-        try:
-            env = gym.make(env)
-        except gym.error.Error as error:
-            raise InvalidArgument(f"Gymnasium cannot make {env!r}: {error}") from error
+        env = environment_named(env)
     if isinstance(env, gym.vector.VectorEnv):
-        return SideBySide(env, episodes)
+        return VectorPlayer(env, episodes)
     if isinstance(env, gym.Env):
-        return OneAfterTheOther(env, episodes)
+        return SequentialPlayer(env, episodes)
     raise InvalidArgument(
         f"Expected a Gymnasium id, an environment or a vector environment, but got "
         f"{type(env).__name__}. Try Reinforce('CartPole-v1')."
     )
+
+
+@contextmanager
+def _naming_the_episode(number: int) -> Iterator[None]:
+    try:
+        yield
+    except EnvironmentFailure as error:
+        raise EnvironmentFailure(f"Episode {number}: {error}") from error

@@ -1,4 +1,4 @@
-"""How far learning has come: the goal, and a line on the terminal."""
+"""How far learning has come: the goal, and a line on the terminal or in a notebook."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import final
 
 from rich.console import Console
@@ -13,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from handrail.errors import InvalidArgument
 from handrail.learning.record import Record
+from handrail.settings import check_count
 
 
 @final
@@ -36,9 +38,14 @@ def goal_of(episodes: int | None, timesteps: int | None) -> Goal:
             f"timesteps={timesteps!r}."
         )
     unit, amount = ("episodes", episodes) if timesteps is None else ("timesteps", timesteps)
-    if isinstance(amount, bool) or not isinstance(amount, int) or amount < 1:
-        raise InvalidArgument(f"{unit} must be a positive whole number, but got {amount!r}.")
+    check_count(unit, amount)
+    assert amount is not None  # one of them was given
     return Goal(unit, amount)
+
+
+def counted(count: int, noun: str) -> str:
+    """1 episode, 2 episodes."""
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def in_brief(records: Sequence[Record]) -> str:
@@ -53,7 +60,7 @@ def in_brief(records: Sequence[Record]) -> str:
 def progress_line(goal: Goal, shown: bool) -> Iterator[Callable[[Sequence[Record], int], None]]:
     """Yields a function that takes the newest records and what is done of the goal."""
     console = Console(stderr=True)
-    if not (shown and console.is_terminal):
+    if not (shown and _can_be_animated(console)):
         yield lambda _records, _done: None
         return
     progress = Progress(
@@ -73,3 +80,8 @@ def progress_line(goal: Goal, shown: bool) -> Iterator[Callable[[Sequence[Record
             progress.update(task, completed=done, brief=in_brief(tuple(recent)))
 
         yield advance
+
+
+def _can_be_animated(console: Console) -> bool:
+    """Terminals, and notebooks with widgets, without which rich could only warn at every step."""
+    return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)

@@ -62,36 +62,36 @@ class Update:
 
 
 def apply_update(
-    policy: Policy, rules: Rules | None, batch: Batch, settings: LearnerSettings
+    policy: Policy, enforcer: Rules | None, batch: Batch, settings: LearnerSettings
 ) -> tuple[Update, Timing]:
     """Update the policy in place as the settings ask for, or leave it exactly as it was.
 
     Args:
         policy: that played the batch.
-        rules: what it obeys, if anything.
+        enforcer: of what it obeys, if anything.
         batch: what it learns from; with several episodes an update, returns divided by how many.
         settings: of the learner.
     """
     saved = snapshot(policy)
     clock = _Clock()
     try:
-        if rules is None:
+        if enforcer is None:
             update = _plain(policy, batch, settings, clock)
         elif settings.enforcement == "none":
-            update = _unconstrained(policy, rules, batch, settings, clock)
+            update = _unconstrained(policy, enforcer, batch, settings, clock)
         else:
-            update = _constrained(policy, rules, batch, settings, clock)
+            update = _constrained(policy, enforcer, batch, settings, clock)
     except BaseException:
         restore(policy, saved)
         raise
     return update, clock.timing()
 
 
-def no_update(policy: Policy, rules: Rules | None) -> Update:
+def no_update(policy: Policy, enforcer: Rules | None) -> Update:
     """What is to be said of a policy that no longer learns."""
-    if rules is None:
+    if enforcer is None:
         return Update()
-    violation = rules.violation(policy)
+    violation = enforcer.violation(policy)
     return Update(violation_before=violation, violation_after=violation)
 
 
@@ -106,16 +106,16 @@ def _plain(policy: Policy, batch: Batch, settings: LearnerSettings, clock: _Cloc
 
 def _unconstrained(
     policy: Policy,
-    rules: Rules,
+    enforcer: Rules,
     batch: Batch,
     settings: LearnerSettings,
     clock: _Clock,
 ) -> Update:
     """A plain step whose effect on the constraints is predicted and measured, but not held."""
-    violation = rules.violation(policy)
+    violation = enforcer.violation(policy)
     with clock.at("predicting"):
         gradient = policy_gradient(policy, batch)
-        rows = rules.step_rows(policy, gradient, settings.step_size)
+        rows = enforcer.step_rows(policy, gradient, settings.step_size)
         step = predict_step(policy, gradient, rows, settings.step_size)
     with clock.at("updating"):
         _step(policy, gradient.direction, settings.step_size)
@@ -123,24 +123,24 @@ def _unconstrained(
     return Update(
         batch_loss=gradient.loss,
         violation_before=violation,
-        violation_after=rules.violation(policy, values),
+        violation_after=enforcer.violation(policy, values),
         **_changes(step.model.values, step.drift, values),
     )
 
 
 def _constrained(
     policy: Policy,
-    rules: Rules,
+    enforcer: Rules,
     batch: Batch,
     settings: LearnerSettings,
     clock: _Clock,
 ) -> Update:
-    """The paper's Algorithm 2, one program and one step; if exact, until the rules hold."""
+    """The paper's Algorithm 2, one program and one step; if exact, until the constraints hold."""
     with clock.at("predicting"):
         gradient = policy_gradient(policy, batch)
-        rows = rules.step_rows(policy, gradient, settings.step_size)
+        rows = enforcer.step_rows(policy, gradient, settings.step_size)
         step = predict_step(policy, gradient, rows, settings.step_size)
-        before = rules.violation(policy, step.model.values)
+        before = enforcer.violation(policy, step.model.values)
     with clock.at("solving"):
         returns = solve_returns(step, settings.objective, settings.soft)
     with clock.at("updating"):
@@ -149,10 +149,10 @@ def _constrained(
     iterations = 0
     with clock.at("updating"):
         if settings.enforcement == "exact":
-            enforcement = rules.hold(policy, settings.tolerance, values).raise_if_unsatisfied()
+            enforcement = enforcer.hold(policy, settings.tolerance, values).raise_if_unsatisfied()
             violation, iterations = enforcement.worst_violation, enforcement.iterations
         else:
-            violation = rules.violation(policy, values)
+            violation = enforcer.violation(policy, values)
     return Update(
         batch_loss=returns.batch_loss,
         safe_loss=returns.safe_loss,

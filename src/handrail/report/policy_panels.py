@@ -11,7 +11,7 @@ import numpy as np
 from handrail._threads import one_thread
 from handrail._types import Array
 from handrail.errors import EnvironmentFailure
-from handrail.learning import EVALUATION, Reinforce, Round, make_player
+from handrail.learning import EVALUATION, Learner, Round, make_player
 from handrail.regions import Region
 from handrail.report.drawing import (
     HALF,
@@ -54,18 +54,18 @@ class Scene:
     trajectory: Array
 
     @classmethod
-    def of(cls, rulebook: Rulebook, agent: Reinforce) -> Scene:
+    def of(cls, rulebook: Rulebook, agent: Learner) -> Scene:
         """All of it, for the agent as it is."""
         none = np.zeros((0, len(rulebook.observations)))
         return cls(
             points=constrained_points(rulebook),
             regions=constrained_regions(rulebook),
-            stars=np.concatenate([none, *agent.stars]),
+            stars=np.concatenate([none, *agent.active_states]),
             trajectory=first_episode(rulebook, agent),
         )
 
 
-def policy_figure(rulebook: Rulebook, agent: Reinforce, plane: Slice) -> Figure:
+def policy_figure(rulebook: Rulebook, agent: Learner, plane: Slice) -> Figure:
     """A panel per action (of two, one is enough: the other is what is left to 1)."""
     scene = Scene.of(rulebook, agent)
     actions = _shown_actions(rulebook)
@@ -146,7 +146,7 @@ def _shown_actions(rulebook: Rulebook) -> list[int]:
     return [rulebook.picture.action if rulebook.picture is not None else 1]
 
 
-def first_episode(rulebook: Rulebook, agent: Reinforce) -> Array:
+def first_episode(rulebook: Rulebook, agent: Learner) -> Array:
     """(n, n_observations): the states of the first episode that `evaluate` plays."""
     env = rulebook.make_environment()
     try:

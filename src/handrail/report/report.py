@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from handrail._storage import write_atomically
-from handrail.learning import Reinforce
+from handrail.learning import Learner
 from handrail.report.drawing import new_figure
 from handrail.report.learning_curves import draw_losses, draw_scores, draw_violations
 from handrail.report.plane import Slice, default_plane
@@ -27,7 +27,7 @@ _DOTS_PER_INCH = 130
 
 
 def write_pictures(
-    runs: Sequence[Run], folder: Path, agent: Reinforce, plane: Slice | None
+    runs: Sequence[Run], folder: Path, agent: Learner, plane: Slice | None
 ) -> list[Path]:
     """Score, loss, violation, policy and the proof for its regions, as PNG files.
 
@@ -54,7 +54,7 @@ def write_pictures(
     return written if plane is None else written + _write_planes(rulebook, agent, plane, folder)
 
 
-def _write_planes(rulebook: Rulebook, agent: Reinforce, plane: Slice, folder: Path) -> list[Path]:
+def _write_planes(rulebook: Rulebook, agent: Learner, plane: Slice, folder: Path) -> list[Path]:
     """The policy over the plane; and the proof, where there is something to be proven."""
     figures = {"policy": policy_figure(rulebook, agent, plane)}
     answers = certify_regions(agent.policy, rulebook.constraints)

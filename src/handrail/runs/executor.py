@@ -1,7 +1,9 @@
-"""Long tasks in parallel processes: they report as they go, stop when asked to, and fail in words.
+"""Long tasks done somewhere else: they report as they go, stop when asked to, and fail in words.
 
-Ctrl-C ends each task where it can be continued from, a second one ends everything at once. Should
-the process that shows progress be killed, its workers end, too.
+An `Executor` begins tasks, wherever it has room for them; what they report is passed on here until
+all have ended. Ctrl-C ends each task where it can be continued from, a second one ends everything
+at once. `ProcessExecutor` has processes of this machine; another place is another `Executor` with
+its own `Work`.
 """
 
 from __future__ import annotations
@@ -22,25 +24,17 @@ from queue import Empty
 from types import FrameType
 from typing import Any, final
 
+from typing_extensions import override
+
 from handrail.errors import HandrailError
 
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)  # the second is what schedulers send before they kill
+_WAIT = 0.1  # seconds for something to happen
 _AT_ONCE = 50  # messages
 
 
-_messages: Any = None  # (number of the task, what it says), to the process that shows progress
-
-
-_stop: Any = None
-
-
-_orphaned = threading.Event()
-
-
-_working = threading.Lock()  # held by a worker process while it works
-
-
 class Task(ABC):
-    """Something long that runs in a process of its own; it is sent there by pickling."""
+    """Something long that is done elsewhere; it is sent there by pickling."""
 
     @property
     @abstractmethod
@@ -48,28 +42,28 @@ class Task(ABC):
         """For messages."""
 
     @abstractmethod
-    def run(self, say: Callable[[Any], None], stop: Callable[[], bool]) -> None:
+    def run(self, report: Callable[[Any], None], stop: Callable[[], bool]) -> None:
         """Work to the end, or until `stop` says so; what was done must survive either way.
 
         Args:
-            say: sends anything that can be pickled to whoever watches.
+            report: sends anything that can be pickled to whoever watches.
             stop: to be asked every now and then.
         """
 
 
-class Audience(ABC):
-    """Whoever watches tasks work."""
+class Watcher(ABC):
+    """Whoever watches tasks; they are known by their number."""
 
     @abstractmethod
-    def hear(self, number: int, message: Any) -> None:
-        """A task said something."""
+    def on_report(self, number: int, message: Any) -> None:
+        """A task reported something."""
 
     @abstractmethod
-    def ended(self, number: int) -> None:
+    def on_end(self, number: int) -> None:
         """A task ended, one way or another."""
 
     @abstractmethod
-    def notice(self, text: str) -> None:
+    def on_notice(self, text: str) -> None:
         """Something concerns all of them."""
 
 
@@ -82,53 +76,113 @@ class Outcome:
     failures: tuple[str, ...]
 
 
-def work(
-    tasks: Sequence[Task], processes: int, audience: Audience, modules: Sequence[str] = ()
-) -> Outcome:
-    """Run all tasks in their order, as many at a time as there are processes.
+@final
+@dataclass(frozen=True)
+class Message:
+    """A task reported something."""
 
-    Args:
-        tasks: what to do.
-        processes: at most so many at a time.
-        audience: told what they say.
-        modules: to import in each process: those that register the user's environments.
-    """
-    if not tasks:
-        return Outcome(stopped=False, failures=())
-    context = multiprocessing.get_context("spawn")
-    messages, stop = context.Queue(), context.Event()
-    failures: list[str] = []
-    workers = ProcessPoolExecutor(
-        min(processes, len(tasks)), context, _initialise, (messages, stop, tuple(modules))
-    )
+    number: int
+    content: Any
 
-    def on_interrupt(_signal: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            for worker in multiprocessing.active_children():
-                worker.kill()
-            raise KeyboardInterrupt
-        stop.set()
-        audience.notice("Stopping where it can be continued; press Ctrl-C again to stop at once.")
 
-    # SIGTERM is what schedulers send before they kill.
-    before = {one: signal.signal(one, on_interrupt) for one in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        with _ignoring(before):
-            pending = {workers.submit(_run, i, task): i for i, task in enumerate(tasks)}
-        while pending:
-            _pass_on(messages, audience)
-            for future in [one for one in pending if one.done()]:
-                number = pending.pop(future)
-                failures += _failure(future, tasks[number])
-                _pass_on(messages, audience, wait=False)
-                audience.ended(number)
-    finally:
-        for one, handler in before.items():
+@final
+@dataclass(frozen=True)
+class End:
+    """A task ended; with a failure in words, if it failed."""
+
+    number: int
+    failure: str | None
+
+
+class Work(ABC):
+    """Tasks under way."""
+
+    @abstractmethod
+    def events(self) -> Iterable[Message | End]:
+        """What has happened since, in order; waits a moment for something to happen.
+
+        Not without end: tasks that report a lot must not keep others from being noticed.
+        """
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Ask all tasks to end where they can be continued from; those not begun never begin."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End them at once."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what they needed, once they have ended."""
+
+
+class Executor(ABC):
+    """A place where tasks are done."""
+
+    @abstractmethod
+    def begin(self, tasks: Sequence[Task]) -> Work:
+        """Have them done in their order, as many at a time as there is room for."""
+
+    @final
+    def run(self, tasks: Sequence[Task], watcher: Watcher) -> Outcome:
+        """Do all tasks, and tell the watcher what they report."""
+        if not tasks:
+            return Outcome(stopped=False, failures=())
+        failures: list[str] = []
+        left = set(range(len(tasks)))
+        with _Interrupts(watcher) as interrupts:
+            with _ignoring(_INTERRUPTS):
+                work = self.begin(tasks)
+                interrupts.concern(work)
+            try:
+                while left:
+                    for event in work.events():
+                        if isinstance(event, Message):
+                            watcher.on_report(event.number, event.content)
+                            continue
+                        left.discard(event.number)
+                        failures += [] if event.failure is None else [event.failure]
+                        watcher.on_end(event.number)
+            finally:
+                work.stop()  # whatever went wrong here, nobody works on for nothing
+                work.close()
+        return Outcome(interrupts.stopped, tuple(dict.fromkeys(failures)))
+
+
+@final
+class _Interrupts:
+    """Inside the block, the first interrupt asks the tasks to stop, and the second ends them."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.stopped = False
+        self._watcher = watcher
+        self._work: Work | None = None
+        self._before: dict[signal.Signals, Any] = {}
+
+    def concern(self, work: Work) -> None:
+        """This is the work that they are about."""
+        self._work = work
+
+    def __enter__(self) -> _Interrupts:
+        self._before = {one: signal.signal(one, self._on_interrupt) for one in _INTERRUPTS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one, handler in self._before.items():
             signal.signal(one, handler)
-        stopped = stop.is_set()
-        stop.set()  # whatever went wrong here, nobody works on for nothing
-        workers.shutdown(wait=True, cancel_futures=True)
-    return Outcome(stopped, tuple(dict.fromkeys(failures)))
+
+    def _on_interrupt(self, _signal: int, _frame: FrameType | None) -> None:
+        if self._work is None:
+            raise KeyboardInterrupt
+        if self.stopped:
+            self._work.kill()
+            raise KeyboardInterrupt
+        self.stopped = True
+        self._work.stop()
+        self._watcher.on_notice(
+            "Stopping where it can be continued; press Ctrl-C again to stop at once."
+        )
 
 
 @contextmanager
@@ -146,34 +200,92 @@ def _ignoring(signals: Iterable[signal.Signals]) -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def _pass_on(messages: Any, audience: Audience, wait: bool = True) -> None:
-    """What has arrived; by default waits a moment for something to arrive.
+@final
+class ProcessExecutor(Executor):
+    """Processes of this machine. Should the process that watches be killed, they end, too.
 
-    Not without end: tasks that say a lot must not keep others from being noticed.
+    Args:
+        processes: at most so many tasks at a time.
+        modules: to import in each process: those that register the user's environments.
     """
-    try:
-        audience.hear(*(messages.get(timeout=0.1) if wait else messages.get_nowait()))
-        for _ in range(_AT_ONCE):
-            audience.hear(*messages.get_nowait())
-    except Empty:
-        pass
+
+    def __init__(self, processes: int, modules: Sequence[str] = ()) -> None:
+        self._processes, self._modules = processes, tuple(modules)
+
+    @override
+    def begin(self, tasks: Sequence[Task]) -> Work:
+        return _Processes(tasks, min(self._processes, len(tasks)), self._modules)
 
 
-def _failure(future: Future[str | None], task: Task) -> list[str]:
+@final
+class _Processes(Work):
+    """Tasks in a pool of processes."""
+
+    def __init__(self, tasks: Sequence[Task], processes: int, modules: tuple[str, ...]) -> None:
+        context = multiprocessing.get_context("spawn")  # the same on every system
+        self._messages: Any = context.Queue()
+        self._stop = context.Event()
+        self._tasks = tasks
+        self._others = multiprocessing.active_children()
+        self._pool = ProcessPoolExecutor(
+            processes, context, _initialise, (self._messages, self._stop, modules)
+        )
+        self._pending = {self._pool.submit(_run, i, one): i for i, one in enumerate(tasks)}
+
+    @override
+    def events(self) -> Iterator[Message | End]:
+        yield from self._arrived(wait=True)
+        for future in [one for one in self._pending if one.done()]:
+            number = self._pending.pop(future)
+            yield from self._arrived(wait=False)
+            yield End(number, _failure(future, self._tasks[number]))
+
+    def _arrived(self, wait: bool) -> Iterator[Message]:
+        try:
+            first = self._messages.get(timeout=_WAIT) if wait else self._messages.get_nowait()
+            yield Message(*first)
+            for _ in range(_AT_ONCE):
+                yield Message(*self._messages.get_nowait())
+        except Empty:
+            pass
+
+    @override
+    def stop(self) -> None:
+        self._stop.set()
+
+    @override
+    def kill(self) -> None:
+        for worker in multiprocessing.active_children():
+            if worker not in self._others:
+                worker.kill()
+
+    @override
+    def close(self) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _failure(future: Future[str | None], task: Task) -> str | None:
     try:
         message = future.result()
     except BrokenProcessPool:
         # All tasks that were left end so, whoever was killed.
-        return ["A process was killed, perhaps for want of memory. What was recorded is kept."]
-    return [] if message is None else [f"{task.name}: {message}"]
+        return "A process was killed, perhaps for want of memory. What was recorded is kept."
+    return None if message is None else f"{task.name}: {message}"
+
+
+# In a worker process: the way to the process that watches, and what tells it to stop.
+_messages: Any = None
+_stop: Any = None
+_orphaned = threading.Event()
+_working = threading.Lock()  # held while a task is done
 
 
 def _initialise(messages: Any, stop: Any, modules: tuple[str, ...]) -> None:
     global _messages, _stop  # a worker process has no other place for them
     _messages, _stop = messages, stop
-    # Both reach every process of the group; only the one that shows progress answers.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # Both reach every process of the group; only the one that watches answers.
+    for one in _INTERRUPTS:
+        signal.signal(one, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     for module in modules:
         importlib.import_module(module)

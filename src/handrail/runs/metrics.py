@@ -10,10 +10,10 @@ import hashlib
 import json
 import os
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from handrail._storage import to_line
 from handrail.errors import InvalidRun
@@ -23,7 +23,23 @@ METRICS, TIMINGS, TENSORBOARD = "metrics.jsonl", "timings.jsonl", "tensorboard"
 
 
 @final
-class Ledger:
+@dataclass(frozen=True)
+class LogPosition:
+    """How much of the metrics was written, and what it was: by default nothing.
+
+    Attributes:
+        lines: whole ones.
+        bytes: of these lines.
+        sha256: of these bytes.
+    """
+
+    lines: int = 0
+    bytes: int = 0
+    sha256: str = hashlib.sha256().hexdigest()
+
+
+@final
+class MetricsLog:
     """The metrics of one run, appended to as they come.
 
     Args:
@@ -32,11 +48,11 @@ class Ledger:
             came after it is dropped: it will come again, bit for bit.
     """
 
-    def __init__(self, folder: Path, position: dict[str, Any]) -> None:
-        self.lines = int(position["lines"])
+    def __init__(self, folder: Path, position: LogPosition) -> None:
+        self.lines = position.lines
         self._digest = _cut(folder / METRICS, position)
         _cut_to_lines(folder / TIMINGS, self.lines)
-        self._bytes = int(position["bytes"])
+        self._bytes = position.bytes
         self._metrics = (folder / METRICS).open("ab", buffering=0)
         self._timings = (folder / TIMINGS).open("ab", buffering=0)
         self._events = None
@@ -55,11 +71,11 @@ class Ledger:
         if self._events is not None:
             self._events.write(record, seconds)
 
-    def position(self) -> dict[str, Any]:
+    def position(self) -> LogPosition:
         """Where the metrics are now, on the disk."""
         os.fsync(self._metrics.fileno())
         os.fsync(self._timings.fileno())
-        return {"lines": self.lines, "bytes": self._bytes, "sha256": self._digest.hexdigest()}
+        return LogPosition(self.lines, self._bytes, self._digest.hexdigest())
 
     def close(self) -> None:
         """Let the files go."""
@@ -69,12 +85,7 @@ class Ledger:
             self._events.close()
 
 
-def beginning() -> dict[str, Any]:
-    """The position of a ledger in which nothing is written."""
-    return {"lines": 0, "bytes": 0, "sha256": hashlib.sha256().hexdigest()}
-
-
-def read_records(folder: Path, position: dict[str, Any]) -> list[Record]:
+def read_records(folder: Path, position: LogPosition) -> list[Record]:
     """All whole lines of a run's metrics; a line that was being written is left out.
 
     Args:
@@ -85,7 +96,7 @@ def read_records(folder: Path, position: dict[str, Any]) -> list[Record]:
     if not path.exists():
         return []
     content = path.read_bytes()
-    _refuse_altered(path, content[: int(position["bytes"])], position)
+    _refuse_altered(path, content[: position.bytes], position)
     records = []
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         if not line.endswith(b"\n"):
@@ -97,10 +108,10 @@ def read_records(folder: Path, position: dict[str, Any]) -> list[Record]:
     return records
 
 
-def _cut(path: Path, position: dict[str, Any]) -> hashlib._Hash:
+def _cut(path: Path, position: LogPosition) -> hashlib._Hash:
     """Cut a file to the length it had at a checkpoint, if its beginning is still the same."""
     path.touch()
-    length = int(position["bytes"])
+    length = position.bytes
     with path.open("r+b") as file:
         content = file.read(length)
         _refuse_altered(path, content, position)
@@ -108,11 +119,11 @@ def _cut(path: Path, position: dict[str, Any]) -> hashlib._Hash:
     return hashlib.sha256(content)
 
 
-def _refuse_altered(path: Path, beginning: bytes, position: dict[str, Any]) -> None:
-    if hashlib.sha256(beginning).hexdigest() != position["sha256"]:
+def _refuse_altered(path: Path, beginning: bytes, position: LogPosition) -> None:
+    if hashlib.sha256(beginning).hexdigest() != position.sha256:
         raise InvalidRun(
             f"{path} is not what the checkpoint was made with: it was altered or cut short within "
-            f"its first {position['bytes']} bytes. Restore it from a copy."
+            f"its first {position.bytes} bytes. Restore it from a copy."
         )
 
 

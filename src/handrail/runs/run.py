@@ -9,18 +9,19 @@ simply played again.
 from __future__ import annotations
 
 import hashlib
+import platform
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib import metadata
 from pathlib import Path
 from time import monotonic
 from typing import Any, final
 
 import gymnasium as gym
-from numpy.typing import NDArray
 
 from handrail._storage import (
-    FORMAT,
+    STATE_FORMAT,
     check_format,
     load_state,
     only_process,
@@ -31,19 +32,16 @@ from handrail._storage import (
 )
 from handrail._version import VERSION
 from handrail.errors import HandrailError, InvalidArgument, InvalidRun, StorageFailure
-from handrail.learning import Record, Reinforce, Seconds
+from handrail.learning import Checkpoint, Learner, Record, Reinforce, Seconds
 from handrail.policies import CategoricalPolicy, GaussianPolicy, Policy
 from handrail.rulebook import Rulebook, parse, with_settings
-from handrail.runs.metrics import Ledger, beginning, read_records
+from handrail.runs.metrics import LogPosition, MetricsLog, read_records
 
 CONFIGURATION, CONSTRAINTS = "configuration.json", "constraints.yaml"
-
-
 CHECKPOINTS = "checkpoints"
-
-
 _KEPT = 2  # checkpoints: the newest, and one to fall back on
-
+_POSITION = "ledger"  # in the state of a checkpoint
+_COMPUTING = ("torch", "numpy", "gymnasium")
 
 Watch = Callable[[Record, Seconds], None]
 
@@ -66,27 +64,16 @@ class Run:
         """Start a run in a new folder; nothing is ever overwritten."""
         path = Path(folder)
         refuse_taken(path)
-        run = cls(path, rulebook)
         try:
             (path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
             write_atomically(path / CONSTRAINTS, rulebook.text.encode())
             # The configuration comes last: a folder that has one is a run.
-            run._write_configuration()
+            write_sealed(path / CONFIGURATION, _configuration(rulebook))
         except OSError as error:
             raise StorageFailure(
                 f"No run can be started in {path}: {error.strerror or error}."
             ) from error
-        return run
-
-    def _write_configuration(self) -> None:
-        configuration = {
-            "format": FORMAT,
-            "version": VERSION,
-            "name": self.rulebook.name,
-            "constraints": hashlib.sha256(self.rulebook.text.encode()).hexdigest(),
-            "settings": self.rulebook.settings.model_dump(),
-        }
-        write_sealed(self.folder / CONFIGURATION, configuration)
+        return cls(path, rulebook)
 
     @classmethod
     def open(cls, folder: str | Path) -> Run:
@@ -114,17 +101,19 @@ class Run:
     def records(self) -> list[Record]:
         """What was recorded so far; refused if it was altered."""
         checkpoints = self.checkpoints()
-        position = load_state(checkpoints[-1])[1]["ledger"] if checkpoints else beginning()
+        position = _read_checkpoint(checkpoints[-1])[1] if checkpoints else LogPosition()
         return read_records(self.folder, position)
 
     def with_episodes(self, episodes: int) -> Run:
         """The same run with another goal, to be learned on to."""
         longer = Run(self.folder, with_settings(self.rulebook, episodes=episodes))
+        begun = _read_configuration(self.folder)
+        settings = longer.rulebook.settings.model_dump()
         with _storing(self.folder):
-            longer._write_configuration()
+            write_sealed(self.folder / CONFIGURATION, {**begun, "settings": settings})
         return longer
 
-    def agent(self) -> Reinforce:
+    def agent(self) -> Learner:
         """The learner as it was at the newest checkpoint; a fresh one if there is none."""
         return self._restored()[0]
 
@@ -133,7 +122,7 @@ class Run:
         watch: Watch | None = None,
         stop: Callable[[], bool] = lambda: False,
         checkpoint_seconds: float = 5.0,
-    ) -> Reinforce:
+    ) -> Learner:
         """Learn from the newest checkpoint to the last episode of the settings.
 
         Args:
@@ -146,20 +135,20 @@ class Run:
 
     def _learn(
         self, watch: Watch | None, stop: Callable[[], bool], checkpoint_seconds: float
-    ) -> Reinforce:
+    ) -> Learner:
         with _storing(self.folder):
             agent, position = self._restored()
-            ledger = Ledger(self.folder, position)
+            log = MetricsLog(self.folder, position)
         saved_at = monotonic()
 
-        def after_episode(_: Reinforce, record: Record, seconds: Seconds) -> bool:
+        def after_episode(_: Learner, record: Record, seconds: Seconds) -> bool:
             nonlocal saved_at
             with _storing(self.folder):
-                ledger.write(record, seconds)
+                log.write(record, seconds)
                 # No checkpoint between two episodes of the same update.
-                whole = ledger.lines == agent.episodes
+                whole = log.lines == agent.episodes
                 if whole and monotonic() - saved_at >= checkpoint_seconds:
-                    self._save(agent, ledger)
+                    self._save(agent, log)
                     saved_at = monotonic()
             if watch is not None:
                 watch(record, seconds)
@@ -169,61 +158,52 @@ class Run:
         try:
             if left > 0:
                 agent.learn(left, progress_bar=False, callbacks=[after_episode])
-            self._save(agent, ledger)
+            self._save(agent, log)
         except StorageFailure:
             raise
         except HandrailError:
-            self._save(agent, ledger)  # what went wrong comes after what was learned
+            self._save(agent, log)  # what went wrong comes after what was learned
             raise
         finally:
-            ledger.close()
+            log.close()
         return agent
 
     def checkpoints(self) -> list[Path]:
         """Oldest first."""
         return sorted((self.folder / CHECKPOINTS).glob("episode-*.safetensors"))
 
-    def _restored(self) -> tuple[Reinforce, dict[str, Any]]:
-        """The learner and the ledger's position at the newest checkpoint."""
+    def _restored(self) -> tuple[Learner, LogPosition]:
+        """The learner and the position in the metrics at the newest checkpoint."""
         checkpoints = self.checkpoints()
         if not checkpoints:
-            return make_agent(self.rulebook), beginning()
+            return make_agent(self.rulebook), LogPosition()
         try:
-            tensors, state = load_state(checkpoints[-1])
-            check_format(state, checkpoints[-1])
-            return self._at(tensors, state), state["ledger"]
+            checkpoint, position = _read_checkpoint(checkpoints[-1])
+            return make_agent(self.rulebook, checkpoint), position
         except InvalidRun as error:
             remedy = "There is no older one: start the run again."
             if len(checkpoints) > 1:
                 remedy = f"Delete it to continue from {checkpoints[-2].name}."
             raise InvalidRun(f"{error} {remedy}") from error
 
-    def _at(self, tensors: dict[str, NDArray[Any]], state: dict[str, Any]) -> Reinforce:
-        """The learner at a checkpoint."""
-        book = self.rulebook
-        env = book.make_environment()
-        policy, learner = make_policy(book, env), book.settings.learner
-        return Reinforce.from_snapshot(env, policy, book.constraints, learner, tensors, state)
-
-    def _save(self, agent: Reinforce, ledger: Ledger) -> None:
-        tensors, state = agent.snapshot()
+    def _save(self, agent: Learner, log: MetricsLog) -> None:
         path = self.folder / CHECKPOINTS / f"episode-{agent.episodes:08d}.safetensors"
         with _storing(self.folder):
-            save_state(path, tensors, {**state, "ledger": ledger.position()})
+            _write_checkpoint(path, agent.checkpoint(), log.position())
             for old in self.checkpoints()[:-_KEPT]:
                 old.unlink()
 
 
-def make_agent(rulebook: Rulebook) -> Reinforce:
-    """A fresh learner as a constraint file describes it."""
+def make_agent(rulebook: Rulebook, checkpoint: Checkpoint | None = None) -> Reinforce:
+    """A learner as a constraint file describes it: a fresh one, or at a checkpoint of one."""
     if not isinstance(rulebook, Rulebook):
         raise InvalidArgument(
             f"make_agent needs a Rulebook, but got {rulebook!r}. Load it first: "
             "make_agent(load_rulebook('cartpole'))."
         )
     env = rulebook.make_environment()
-    policy = make_policy(rulebook, env)
-    return Reinforce.with_settings(env, policy, rulebook.constraints, rulebook.settings.learner)
+    policy, settings = make_policy(rulebook, env), rulebook.settings.learner
+    return Reinforce.with_settings(env, policy, rulebook.constraints, settings, checkpoint)
 
 
 def make_policy(rulebook: Rulebook, env: gym.Env[Any, Any]) -> Policy:
@@ -276,3 +256,32 @@ def _read_configuration(folder: Path) -> dict[str, Any]:
             f"{folder} is not a run: it has no {CONFIGURATION}. `handrail train` makes runs."
         )
     return read_sealed(folder / CONFIGURATION)
+
+
+def _configuration(rulebook: Rulebook) -> dict[str, Any]:
+    """What a run is started with, and by which versions: other ones may compute other numbers."""
+    return {
+        "format": STATE_FORMAT,
+        "version": VERSION,
+        "versions": {
+            "python": platform.python_version(),
+            **{name: metadata.version(name) for name in _COMPUTING},
+        },
+        "name": rulebook.name,
+        "constraints": hashlib.sha256(rulebook.text.encode()).hexdigest(),
+        "settings": rulebook.settings.model_dump(),
+    }
+
+
+def _write_checkpoint(path: Path, checkpoint: Checkpoint, position: LogPosition) -> None:
+    """A learner, and how much of the metrics was written when it was so."""
+    tensors, state = checkpoint.pack()
+    save_state(path, tensors, {**state, _POSITION: asdict(position)})
+
+
+def _read_checkpoint(path: Path) -> tuple[Checkpoint, LogPosition]:
+    tensors, state = load_state(path)
+    checkpoint = Checkpoint.unpack(tensors, state, path)
+    if _POSITION not in state:
+        raise InvalidRun(f"{path} is a saved learner, but no checkpoint of a run.")
+    return checkpoint, LogPosition(**state[_POSITION])

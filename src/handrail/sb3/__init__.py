@@ -7,12 +7,13 @@ except ModuleNotFoundError as error:
         'handrail.sb3 needs Stable-Baselines3: pip install "handrail[sb3]"', name=error.name
     ) from error
 
+from handrail.sb3 import agent as _registers
 from handrail.sb3.callback import TOLERANCE, Handrail
 from handrail.sb3.file import load
 from handrail.sb3.keeper import Holding
-from handrail.sb3.policy import policy_of, refuse_normalised_observations
+from handrail.sb3.policy import policy_of
 
-del _needed
+del _needed, _registers
 
 __all__ = [
     "TOLERANCE",
@@ -20,5 +21,4 @@ __all__ = [
     "Holding",
     "load",
     "policy_of",
-    "refuse_normalised_observations",
 ]

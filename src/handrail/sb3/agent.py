@@ -1,0 +1,46 @@
+"""How `handrail.evaluate` plays with a model of Stable-Baselines3."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
+
+from handrail.errors import InvalidArgument
+from handrail.learning import Act, Agent, Start, agent_of
+from handrail.sb3.policy import policy_of, refuse_normalised_observations
+
+
+@agent_of.register
+def _agent_of_model(model: BaseAlgorithm, env: gym.Env[Any, Any], deterministic: bool) -> Agent:
+    refuse_normalised_observations(model)
+    _refuse_other_spaces(model, env)
+    masks = _masks(model, env)
+
+    def begin(start: Start) -> Act:
+        torch.manual_seed(int(start.rng.integers(2**63)))
+        return lambda state: model.predict(state, deterministic=deterministic, **masks())[0]
+
+    return Agent(begin, policy=lambda: policy_of(model))
+
+
+def _refuse_other_spaces(model: BaseAlgorithm, env: gym.Env[Any, Any]) -> None:
+    shape = env.observation_space.shape or ()
+    fits = model.observation_space.shape in (shape, (*shape[-1:], *shape[:-1]))  # channels first
+    if not fits or model.action_space != env.action_space:
+        raise InvalidArgument(
+            f"The model observes {model.observation_space} and acts in {model.action_space}, but "
+            f"the environment has {env.observation_space} and {env.action_space}."
+        )
+
+
+def _masks(model: BaseAlgorithm, env: gym.Env[Any, Any]) -> Callable[[], dict[str, Any]]:
+    """What MaskablePPO needs to know besides the observation, where the environment says it."""
+    masked = "action_masks" in inspect.signature(model.predict).parameters
+    if not masked or not env.has_wrapper_attr("action_masks"):
+        return dict
+    return lambda: {"action_masks": env.get_wrapper_attr("action_masks")()}
