@@ -37,7 +37,7 @@ from handrail.constraints import (
     Rows,
     Symmetric,
 )
-from handrail.errors import HandrailError, InvalidConstraint, InvalidRun, ShapeMismatch
+from handrail.errors import InvalidConstraint, InvalidRun, ShapeMismatch
 from handrail.policies import (
     PROBABILITY,
     Architecture,
@@ -250,7 +250,7 @@ class Checkpoint:
                 settings=LearnerSettings(**state["settings"]),
                 environment=state["environment"],
             )
-        except (KeyError, TypeError, ValueError, HandrailError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise InvalidRun(f"{path} holds no learner that can be read: {error!r}.") from error
 
 
