@@ -42,7 +42,7 @@ ppo: $(READY) ## Stable-Baselines3 with a handrail and without (an hour and a ha
 
 reproduce: $(READY) ## every figure, table and claim of the paper (two hours), kept in docs/reproduction
 	rm -rf results/figures results/metrics docs/reproduction
-	$(BIN)/handrail reproduce all
+	$(BIN)/python -m paper all
 	mkdir -p docs/reproduction/figures
 	cp results/README.md results/report.html docs/reproduction
 	cp results/figures/*.png docs/reproduction/figures

@@ -11,18 +11,21 @@ from typing import TypeVar
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.enforcement import measure_enforcement
-from benchmarks.growth import measure_growth
-from benchmarks.inference import measure_inference
-from benchmarks.kernel import measure_kernels
-from benchmarks.learning import measure_learning
-from benchmarks.machine import cores_got, settle_allocator, this_machine
-from benchmarks.pictures import growth_picture, kernel_picture, proof_picture
+from benchmarks.harness import cores_got, settle_allocator, this_machine
+from benchmarks.kernel.comparison import measure_kernels
+from benchmarks.kernel.report import kernel_figure
+from benchmarks.learning.environment_steps import measure_learning
+from benchmarks.learning.inference import measure_inference
 from benchmarks.plan import FULL, QUICK, Plan
-from benchmarks.regions import measure_regions
+from benchmarks.proof.report import proof_figure
+from benchmarks.proof.results import measure_regions
 from benchmarks.report import page
 from benchmarks.results import Results, as_json, targets
-from benchmarks.update import measure_updates
+from benchmarks.startup import measure_startup
+from benchmarks.update.comparison import measure_updates
+from benchmarks.update.enforcement import measure_enforcement
+from benchmarks.update.growth import measure_growth
+from benchmarks.update.report import growth_figure
 
 Part = TypeVar("Part")
 
@@ -64,6 +67,7 @@ def _measure(plan: Plan, quick: bool, console: Console) -> Results:
     enforcement = part("exact enforcement", measure_enforcement)
     learning = part("whole training runs", measure_learning)
     regions = part("regions and proofs", measure_regions)
+    startup = part("the start of the command line", measure_startup)
     return Results(
         machine=this_machine(cores),
         plan=plan,
@@ -76,6 +80,7 @@ def _measure(plan: Plan, quick: bool, console: Console) -> Results:
         enforcement=enforcement,
         learning=learning,
         regions=regions,
+        startup=startup,
     )
 
 
@@ -83,9 +88,9 @@ def _write(results: Results, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     (out / "README.md").write_text(page(results), encoding="utf-8")
     (out / "results.json").write_text(as_json(results), encoding="utf-8")
-    growth_picture(results.growth).savefig(out / "growth.png", dpi=150)
-    kernel_picture(results.kernel).savefig(out / "kernel.png", dpi=150)
-    proof_picture(results.regions.growth).savefig(out / "proofs.png", dpi=150)
+    growth_figure(results.growth).savefig(out / "growth.png", dpi=150)
+    kernel_figure(results.kernel).savefig(out / "kernel.png", dpi=150)
+    proof_figure(results.regions.growth).savefig(out / "proofs.png", dpi=150)
 
 
 def _summary(results: Results) -> Table:

@@ -56,6 +56,7 @@ class Plan:
         learning_blocks: turns of learning and of bare environment steps.
         learning_episodes: in each of them.
         regions: of regions and proofs.
+        startup_rounds: turns of every command that is started.
     """
 
     width: int
@@ -72,6 +73,7 @@ class Plan:
     learning_blocks: int
     learning_episodes: int
     regions: RegionsPlan
+    startup_rounds: int
 
 
 FULL = Plan(
@@ -100,6 +102,7 @@ FULL = Plan(
         first_updates=5,
         updates=20,
     ),
+    startup_rounds=15,
 )
 
 QUICK = Plan(
@@ -128,4 +131,5 @@ QUICK = Plan(
         first_updates=1,
         updates=3,
     ),
+    startup_rounds=3,
 )

@@ -10,9 +10,9 @@ import torch
 
 import handrail as hr
 from handrail._types import Array
-from handrail.constraints.rows import Rows
-from handrail.enforcement.one_step import predict_step, solve_returns
-from handrail.tangent.batch import policy_gradient
+from handrail.constraints import Rows
+from handrail.enforcement import predict_step, solve_returns
+from handrail.tangent import policy_gradient
 
 STEP_SIZE = 1e-4
 LEFT, RIGHT = 0, 1
@@ -46,7 +46,7 @@ def two_half_planes(n: int, seed: int) -> list[hr.Constraint]:
     Push right where 4φ + φ̇ > 0.5, left where it is < -0.5, each with probability 0.95.
     """
     rng = np.random.default_rng(seed)
-    states = rng.uniform(-_REACH, _REACH, size=(8 * n, 4))
+    states = rng.uniform(-_REACH, _REACH, size=(8 * n + 64, 4))
     side = 4.0 * states[:, 2] + states[:, 3]
     right, left = states[side > _GAP][: n - n // 2], states[side < -_GAP][: n // 2]
     return [

@@ -1,8 +1,9 @@
-"""`handrail reproduce`: every figure, table and claim of the paper, and how far it has come."""
+"""`python -m paper`: every figure, table and claim of the paper, and how far it has come."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -11,18 +12,19 @@ from typing import Annotated, Any, final
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
 from handrail._storage import only_process
 from handrail.errors import HandrailError, InvalidArgument, StorageFailure
-from handrail.runs.executor import Outcome, ProcessExecutor, Watcher
-from paper.definitions import experiments
+from handrail.runs import Outcome, ProcessExecutor, Watcher
 from paper.exhibit import Exhibit
-from paper.forecast import Standing, seconds_left, share_done
-from paper.jobs import Job
+from paper.experiment import experiments
+from paper.job import Job, Standing, seconds_left, share_done
 from paper.plan import Plan, exhibits_named, make_plan
-from paper.report import Report
-from paper.writing import PAGE, write_results
+from paper.report import PAGE, Report, write_results
+
+_PROGRAM = "python -m paper"
 
 out = Console()
 
@@ -99,7 +101,7 @@ def _command(figures: Sequence[str], seeds: int | None, quick: bool) -> str:
     """What to type to get the same numbers."""
     options = [] if seeds is None else [f"--seeds {seeds}"]
     options += ["--quick"] if quick else []
-    return " ".join(["handrail reproduce", *figures, *options])
+    return " ".join([_PROGRAM, *figures, *options])
 
 
 def run_jobs(jobs: Sequence[Job], processes: int) -> Outcome:
@@ -191,5 +193,15 @@ app = typer.Typer(pretty_exceptions_enable=False)
 app.command()(reproduce)
 
 
+def main() -> None:
+    """Run the command; errors that we foresee are printed as one message."""
+    try:
+        app(prog_name=_PROGRAM)
+    except HandrailError as error:
+        text = f"[bold red]error:[/] {escape(str(error))}"
+        Console(stderr=True).print(text, highlight=False, soft_wrap=True)  # no path is cut in two
+        sys.exit(2)
+
+
 if __name__ == "__main__":
-    app()
+    main()

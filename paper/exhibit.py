@@ -1,4 +1,8 @@
-"""What the report consists of: exhibits, each a figure or table of the paper beside our version."""
+"""What the report consists of: exhibits, each a figure or table of the paper beside our version.
+
+An exhibit shows claims, drawings and tables; the functions below put numbers of learning into the
+words of claims and tables.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +10,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
-from paper.results import Results
+from handrail._types import Array
+from handrail.report import Spread
+from handrail.report.statistics import spread
+from paper.results import Learned, Results
 
 
 @final
 @dataclass(frozen=True)
-class Finding:
+class Claim:
     """One claim of the paper, and what was measured.
 
     Attributes:
-        claim: of the paper, in a sentence.
+        text: what the paper says, in a sentence.
         measured: our number, in words.
         agrees: whether it supports the claim; None if the numbers do not allow to say. The report
             of a reproduction that was cut down judges nothing, whatever this is.
         why: the reason for a difference, or what to keep in mind.
     """
 
-    claim: str
+    text: str
     measured: str
     agrees: bool | None
     why: str = ""
@@ -39,7 +48,7 @@ class Finding:
 
 @final
 @dataclass(frozen=True)
-class Picture:
+class Drawing:
     """A figure with a caption; `name` is that of its files."""
 
     name: str
@@ -68,8 +77,8 @@ class Table:
 class Content:
     """What an exhibit shows."""
 
-    findings: Sequence[Finding] = ()
-    pictures: Sequence[Picture] = ()
+    claims: Sequence[Claim] = ()
+    drawings: Sequence[Drawing] = ()
     tables: Sequence[Table] = ()
 
 
@@ -89,3 +98,94 @@ class Exhibit:
     place: str
     title: str
     build: Callable[[Results], Content]
+
+
+def average(values: ArrayLike) -> float:
+    """Of the values that are known; NaN if none is."""
+    known = _known(values)
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def number(value: float, form: str = ".1f") -> str:
+    """A number, or a dash for NaN: what a reproduction that was cut down cannot know."""
+    return "–" if np.isnan(value) else f"{value:{form}}"
+
+
+def mean_and_deviation(values: ArrayLike) -> str:
+    """`196.5 ± 1.4`; a dash without values."""
+    one = _spread(values)
+    return "–" if one is None else f"{one.mean:.1f} ± {one.deviation:.1f}"
+
+
+def interquartile_mean(values: ArrayLike) -> str:
+    """The interquartile mean and its 95 % bootstrap interval: `196.7 [195.8, 198.2]`."""
+    one = _spread(values)
+    return "–" if one is None else f"{one.iqm:.1f} [{one.interval[0]:.1f}, {one.interval[1]:.1f}]"
+
+
+def _spread(values: ArrayLike) -> Spread | None:
+    known = _known(values)
+    return spread(known.tolist()) if len(known) else None
+
+
+def _known(values: ArrayLike) -> Array:
+    array = np.asarray(values, dtype=np.float64)
+    known: Array = array[~np.isnan(array)]
+    return known
+
+
+def seeds_that_pass(learned: Learned) -> str:
+    """`9 of 10, after 100 to 152 episodes`."""
+    found = [one[0] for one in learned.to_pass() if one is not None]
+    text = f"{len(found)} of {len(learned.seeds)}"
+    if not found:
+        return text
+    return text + (
+        f", after {min(found)} episodes"
+        if min(found) == max(found)
+        else f", after {min(found)} to {max(found)} episodes"
+    )
+
+
+def worst_violation(learned: Learned) -> str:
+    """Of any policy that acted, over all seeds; a dash where nothing was to be held."""
+    return number(learned.worst_violation, "+.1e")
+
+
+def summary(learned: Sequence[Learned], caption: str) -> Table:
+    """A row per experiment."""
+    rows = []
+    for one in learned:
+        rows.append(
+            [
+                one.experiment.title,
+                str(len(one.seeds)),
+                str(max(len(seed.scores) for seed in one.seeds)),
+                mean_and_deviation([seed.first for seed in one.seeds]),
+                mean_and_deviation([seed.last for seed in one.seeds]),
+                interquartile_mean([seed.last for seed in one.seeds]),
+                seeds_that_pass(one),
+                f"{len(one.diverged)}" if one.diverged else "–",
+                worst_violation(one),
+            ]
+        )
+    header = (
+        "experiment",
+        "seeds",
+        "episodes",
+        "first 100",
+        "last 100",
+        "IQM of last 100",
+        "pass",
+        "diverged",
+        "worst violation",
+    )
+    return Table(caption, header, rows)
+
+
+def by_episode(learned: Learned, what: str, episodes: int) -> list[str]:
+    """Mean score, or worst violation, of the first episodes, for a row of a table."""
+    table = learned.table(what)[:, :episodes]
+    if what == "violations":
+        return [f"{value:.2g}" for value in np.nanmax(table, axis=0)]
+    return [f"{average(column):.0f}" for column in table.T]

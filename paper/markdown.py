@@ -1,37 +1,46 @@
-"""The report as Markdown, in GitHub's flavour."""
+"""Markdown in GitHub's flavour: text put into it as it is, and a page of HTML made from it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from base64 import b64encode
+from collections.abc import Mapping
+from html import escape
+from itertools import pairwise
 
-from paper.exhibit import Finding, Picture, Table
-from paper.report import NOT_IN_THE_PAPER, NOTICE, SYMBOLS, TITLE, Report, Section, numeric_columns
+from markdown_it import MarkdownIt
 
-_FINDINGS, _CONTENTS, _TIMES = "Findings", "Contents", "How long it took"
 # Backslashes, not entities: those would become letters of a heading's anchor.
 _SPECIAL = re.compile(r"[\\`*\[\]<|~$]|&(?=#?\w+;)|(?<!\w)_|_(?!\w)|(?<=\])\(")
+_STYLE = """
+:root { color-scheme: light dark; --line: #8886; --soft: #8882 }
+body { font: 1rem/1.55 system-ui, sans-serif; max-width: 70rem; margin: 0 auto;
+  padding: 1.5rem 1.25rem 4rem; overflow-wrap: break-word }
+h1, h2 { line-height: 1.25; text-wrap: balance }
+h2 { border-top: 1px solid var(--line); margin-top: 2.5rem; padding-top: 1.5rem }
+p, li { max-width: 48rem }
+blockquote { border-left: .3rem solid #c70; background: var(--soft); margin: 1rem 0;
+  padding: 1px 1rem }
+img { display: block; max-width: 100%; height: auto; background: #fff;
+  border: 1px solid var(--line) }
+table { display: block; overflow-x: auto; border-collapse: collapse; font-size: .94rem;
+  font-variant-numeric: tabular-nums }
+th, td { padding: .4rem .75rem; text-align: left; vertical-align: top;
+  border-bottom: 1px solid var(--line) }
+th { background: var(--soft); vertical-align: bottom }
+@media print { body { max-width: none; padding: 0; font-size: 10pt }
+  img, tr { break-inside: avoid } }
+"""
 
 
-def to_markdown(report: Report, image_folder: str) -> str:
-    """The whole report, with its pictures as files of a folder.
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    return _SPECIAL.sub(r"\\\g<0>", " ".join(text.split()))
 
-    Args:
-        report: what was found.
-        image_folder: relative to the Markdown file; holds `<name of picture>.png`.
-    """
-    headings = _headings(report.sections)
-    links = [f"#{anchor(heading)}" for heading in headings]
-    blocks = [f"# {_plain(TITLE)}", _introduction(report)]
-    if not report.full:
-        blocks.append(f"> **Cut down.** {_plain(NOTICE)}")
-    if report.findings:
-        blocks += [f"## {_FINDINGS}", _counts(report), _headline(report, links)]
-    blocks += [f"## {_CONTENTS}", _contents(headings, links)]
-    for section, heading in zip(report.sections, headings, strict=True):
-        blocks += [f"## {heading}", *_section(report, section, image_folder)]
-    blocks += [f"## {_TIMES}", _times(report)]
-    return "\n\n".join(blocks) + "\n"
+
+def code(text: str) -> str:
+    """The same in the letters of code."""
+    return plain(text) if "`" in text else f"`{' '.join(text.split())}`"
 
 
 def anchor(heading: str) -> str:
@@ -39,101 +48,39 @@ def anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
 
 
-def _headings(sections: Iterable[Section]) -> list[str]:
-    """Of the sections; numbered where two would get the same anchor."""
-    taken = {anchor(heading) for heading in (TITLE, _FINDINGS, _CONTENTS, _TIMES)}
-    headings = []
-    for section in sections:
-        heading, number = _plain(section.heading), 1
-        while anchor(heading) in taken:
-            number += 1
-            heading = f"{_plain(section.heading)} ({number})"
-        taken.add(anchor(heading))
-        headings.append(heading)
-    return headings
+def to_html(markdown: str, title: str, images: Mapping[str, bytes], dots_per_inch: float) -> str:
+    """One page that needs nothing else: pictures are inside, scripts are not.
+
+    Args:
+        markdown: whatever HTML it contains is shown as text.
+        title: of the page.
+        images: a PNG for every picture, by the path that the Markdown has.
+        dots_per_inch: at which they were drawn; they are shown as large as they were meant to be.
+    """
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = parser.parse(markdown)
+    for token, content in pairwise(tokens):
+        if token.type == "heading_open":
+            token.attrSet("id", anchor(content.content))
+        for image in (child for child in content.children or () if child.type == "image"):
+            png = images[str(image.attrGet("src"))]
+            image.attrSet("src", f"data:image/png;base64,{b64encode(png).decode()}")
+            image.attrSet("width", f"{96.0 / dots_per_inch * _pixels(png):.0f}")  # inches of CSS
+    body = parser.renderer.render(tokens, parser.options, {})
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+{body}</body>
+</html>
+"""
 
 
-def _introduction(report: Report) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
-    return (
-        f"Written by {_code(report.command)} on {_plain(report.date)}, from {report.total_time} of "
-        f"computing, all cores together. Versions: {_plain(versions)}."
-    )
-
-
-def _counts(report: Report) -> str:
-    return ", ".join(f"{SYMBOLS[verdict]} {verdict}: {n}" for verdict, n in report.counts.items())
-
-
-def _headline(report: Report, links: Sequence[str]) -> str:
-    link_of = dict(zip((one.exhibit.name for one in report.sections), links, strict=True))
-    rows = [
-        (
-            f"[{_plain(section.where)}]({link_of[section.exhibit.name]})",
-            _plain(finding.claim),
-            _plain(finding.measured),
-            _verdict(report, finding),
-        )
-        for section, finding in report.findings
-    ]
-    return _grid(("Where", "Claim", "Measured", "Verdict"), rows, [False] * 4)
-
-
-def _contents(headings: Sequence[str], links: Sequence[str]) -> str:
-    entries = [*zip(headings, links, strict=True), (_TIMES, f"#{anchor(_TIMES)}")]
-    return "\n".join(f"- [{heading}]({link})" for heading, link in entries)
-
-
-def _section(report: Report, section: Section, image_folder: str) -> list[str]:
-    """Its blocks, without the heading."""
-    content = section.content
-    blocks = [] if section.exhibit.place else [f"*{NOT_IN_THE_PAPER.capitalize()}.*"]
-    for picture in content.pictures:
-        blocks += _picture(picture, image_folder)
-    for table in content.tables:
-        blocks += [f"*{_plain(table.caption)}*", _table(table)]
-    if content.findings:
-        blocks.append("\n".join(_finding(report, finding) for finding in content.findings))
-    return blocks
-
-
-def _picture(picture: Picture, folder: str) -> list[str]:
-    caption = _plain(picture.caption)
-    return [f"![{caption}]({folder.rstrip('/')}/{picture.name}.png)", f"*{caption}*"]
-
-
-def _finding(report: Report, finding: Finding) -> str:
-    parts = (("Claim", finding.claim), ("Measured", finding.measured), ("Remark", finding.why))
-    said = [f"  - {what}: {_plain(text)}" for what, text in parts if text]
-    return "\n".join([f"- **{_verdict(report, finding)}**", *said])
-
-
-def _verdict(report: Report, finding: Finding) -> str:
-    verdict = report.verdict(finding)
-    return f"{SYMBOLS[verdict]} {verdict}"
-
-
-def _times(report: Report) -> str:
-    rows = [(_plain(name), _plain(title), took) for name, title, took in report.times]
-    rows.append(("**all**", "", f"**{report.total_time}**"))
-    return _grid(("Experiment", "What it is", "Time"), rows, [False, False, True])
-
-
-def _table(table: Table) -> str:
-    rows = [[_plain(cell) for cell in row] for row in table.rows]
-    return _grid([_plain(name) for name in table.header], rows, numeric_columns(table))
-
-
-def _grid(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> str:
-    """A table of cells that are Markdown already."""
-    rule = ["---:" if one else "---" for one in right]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
-
-
-def _plain(text: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
-    return _SPECIAL.sub(r"\\\g<0>", " ".join(text.split()))
-
-
-def _code(text: str) -> str:
-    return _plain(text) if "`" in text else f"`{' '.join(text.split())}`"
+def _pixels(png: bytes) -> int:
+    """The width that the header of a PNG states."""
+    return int.from_bytes(png[16:20], "big")

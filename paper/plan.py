@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import final
 
 from handrail.errors import InvalidArgument
-from paper.definitions import Experiment, experiments
 from paper.exhibit import Exhibit
 from paper.exhibits import EXHIBITS
-from paper.jobs import Job, jobs_of
-from paper.studies import Limits, QLearning
+from paper.experiment import Experiment, Limits, QLearning, experiments
+from paper.job import Job, jobs_of
 
 QUICK = Limits(episodes=30, timesteps=3000, rows=500)
 QUICK_SEEDS = 2

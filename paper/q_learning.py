@@ -19,12 +19,12 @@ import gymnasium as gym
 from handrail._storage import to_json, write_atomically
 from handrail._threads import one_thread
 from handrail.errors import HandrailError, InvalidArgument
-from handrail.learning.episode import Start
+from handrail.learning import Start
 from handrail.runs.metrics import METRICS
-from paper.studies import Playground, QLearning
+from paper.experiment import Playground, QLearning
 
 if TYPE_CHECKING:
-    from paper.double_q import DoubleDQN
+    from paper.q_checkpoint import DoubleDQN
 
 EVALUATION = "evaluation.json"
 _EVALUATING = 1  # the stream of starts that no learning episode has
@@ -122,7 +122,7 @@ def _make(environment: Playground) -> gym.Env[Any, Any]:
 def _make_model(settings: dict[str, Any], env: gym.Env[Any, Any], seed: int) -> DoubleDQN:
     from stable_baselines3.common.logger import Logger  # noqa: PLC0415
 
-    from paper.double_q import DoubleDQN  # noqa: PLC0415
+    from paper.q_checkpoint import DoubleDQN  # noqa: PLC0415
 
     _refuse_unknown(settings)
     arguments = copy.deepcopy(settings)  # Stable-Baselines3 keeps and changes dictionaries

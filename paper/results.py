@@ -1,8 +1,11 @@
-"""Everything that was measured, as the exhibits need it: by experiment, seed by seed."""
+"""What was measured, by experiment and seed: read for the exhibits, written as tables."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,18 +14,21 @@ from typing import final
 
 import numpy as np
 
+from handrail._storage import write_atomically
 from handrail._types import Array
 from handrail.errors import HandrailError
 from handrail.report.statistics import WINDOW, episodes_to_pass
-from handrail.rulebook.rulebook import load_rulebook
-from handrail.runs.run import Run
-from paper.cache import Finish, folders_of, read_finish
-from paper.choosing_states import Choices, read_choices
-from paper.definitions import Experiment
-from paper.predicting import Predicted, read_predicted
+from handrail.rulebook import load_rulebook
+from handrail.runs import Run
+from paper.experiment import Experiment, QLearning, Training
+from paper.job import Finish, folders_of, read_finish
+from paper.prediction import Predicted, read_predicted
 from paper.q_learning import EVALUATION, read_metrics
-from paper.studies import QLearning, Training
-from paper.timing import Times, read_times
+from paper.state_choice import Choices, read_choices
+from paper.update_times import Times, read_times
+
+_COLUMNS = ("scores", "steps", "losses", "safe_losses", "violations")
+HEADER = ("episode", "score", "steps", "loss", "safe_loss", "violation")
 
 
 @final
@@ -231,3 +237,30 @@ def _read_greedy(folder: Path) -> Array | None:
     """There is none where learning diverged."""
     path = folder / EVALUATION
     return _numbers(json.loads(path.read_text())["scores"]) if path.exists() else None
+
+
+def write_metrics(learned: Iterable[Learned], folder: Path) -> None:
+    """`folder/experiment/seed-0.csv`, …; numbers with five digits, empty where there is nothing."""
+    for one in learned:
+        target = folder / one.experiment.name
+        if target.exists():
+            shutil.rmtree(target)  # of more seeds, or of other sizes
+        target.mkdir(parents=True)
+        for seed in one.seeds:
+            write_atomically(target / f"seed-{seed.number}.csv", _table(seed).encode())
+
+
+def _table(seed: Seed) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(HEADER)
+    columns = [getattr(seed, name) for name in _COLUMNS]
+    for episode, values in enumerate(zip(*columns, strict=True)):
+        writer.writerow([episode, *(_cell(value) for value in values)])
+    return text.getvalue()
+
+
+def _cell(value: float) -> str:
+    if not np.isfinite(value):
+        return ""
+    return f"{value:.0f}" if value == round(value) and abs(value) < 1e9 else f"{value:.5g}"

@@ -1,4 +1,4 @@
-"""Train every arm of every study, then write the page and the picture.
+"""Train every arm of every comparison, then write the page and the picture.
 
 What was trained is kept and not trained again: Ctrl-C whenever you like, and start it once more.
 """
@@ -12,11 +12,10 @@ from typing import Any, final
 
 from rich.console import Console
 
-from benchmarks.ppo.picture import picture
-from benchmarks.ppo.report import page
-from benchmarks.ppo.studies import FIRST_SEED, STUDIES, Study
-from benchmarks.ppo.training import Training
-from handrail.runs.executor import ProcessExecutor, Watcher
+from benchmarks.ppo.comparison import COMPARISONS, FIRST_SEED, Comparison
+from benchmarks.ppo.report import learning_curves, page
+from benchmarks.ppo.run import ArmRun
+from handrail.runs import ProcessExecutor, Watcher
 
 _CACHE = Path("results/ppo")
 
@@ -24,43 +23,45 @@ _CACHE = Path("results/ppo")
 def main() -> None:
     """Parse, train what is missing, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ppo", description=__doc__)
-    names = [study.name for study in STUDIES]
-    parser.add_argument("studies", nargs="*", help=f"of {', '.join(names)}; by default all")
-    parser.add_argument("--seeds", type=int, help="fewer than the study has (needs --out)")
-    parser.add_argument("--steps", type=int, help="fewer than the study has (needs --out)")
+    names = [one.name for one in COMPARISONS]
+    parser.add_argument("comparisons", nargs="*", help=f"of {', '.join(names)}; by default all")
+    parser.add_argument("--seeds", type=int, help="fewer than the comparison has (needs --out)")
+    parser.add_argument("--steps", type=int, help="fewer than the comparison has (needs --out)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--out", type=Path, help="where to write the page (docs/benchmarks)")
     options = parser.parse_args()
-    unknown = sorted(set(options.studies) - set(names))
+    unknown = sorted(set(options.comparisons) - set(names))
     if unknown:
-        parser.error(f"unknown study {unknown[0]!r}: choose among {', '.join(names)}.")
+        parser.error(f"unknown comparison {unknown[0]!r}: choose among {', '.join(names)}.")
     if (options.seeds or options.steps) and options.out is None:
         parser.error("fewer seeds or steps would overwrite the real numbers: say where with --out.")
-    chosen = [study for study in STUDIES if not options.studies or study.name in options.studies]
+    asked = options.comparisons or names
     cache = _CACHE if options.out is None else options.out / "runs"
-    studies = [study.limited(options.seeds, options.steps) for study in chosen]
-    trainings = {study: _trainings(study, cache) for study in studies}
-    if not _train_missing([one for several in trainings.values() for one in several], options.jobs):
+    limited = [
+        one.limited(options.seeds, options.steps) for one in COMPARISONS if one.name in asked
+    ]
+    runs = {comparison: _runs_of(comparison, cache) for comparison in limited}
+    if not _train_missing([one for several in runs.values() for one in several], options.jobs):
         return
     out = options.out or Path("docs/benchmarks")
     out.mkdir(parents=True, exist_ok=True)
     read = {
-        study: {(one.arm, one.seed): one.read() for one in several}
-        for study, several in trainings.items()
+        comparison: {(one.arm, one.seed): one.read() for one in several}
+        for comparison, several in runs.items()
     }
     (out / "ppo.md").write_text(page(read), encoding="utf-8")
-    picture(read).savefig(out / "ppo.png", dpi=130)
+    learning_curves(read).savefig(out / "ppo.png", dpi=130)
     Console().print(f"wrote {out / 'ppo.md'} and {out / 'ppo.png'}")
 
 
-def _trainings(study: Study, folder: Path) -> list[Training]:
+def _runs_of(comparison: Comparison, folder: Path) -> list[ArmRun]:
     """Seed by seed, so that a part of them is a comparison already."""
-    pairs = [(FIRST_SEED + n, arm) for arm, seeds in study.arms.items() for n in range(seeds)]
-    return [Training(study, arm, seed, folder) for seed, arm in sorted(pairs)]
+    pairs = [(FIRST_SEED + n, arm) for arm, seeds in comparison.arms.items() for n in range(seeds)]
+    return [ArmRun(comparison, arm, seed, folder) for seed, arm in sorted(pairs)]
 
 
-def _train_missing(trainings: list[Training], jobs: int) -> bool:
-    missing = [one for one in trainings if not one.path.exists()]
+def _train_missing(runs: list[ArmRun], jobs: int) -> bool:
+    missing = [one for one in runs if not one.path.exists()]
     if missing:
         missing[0].folder.mkdir(parents=True, exist_ok=True)
     outcome = ProcessExecutor(jobs).run(missing, _Board(missing))
@@ -73,8 +74,8 @@ def _train_missing(trainings: list[Training], jobs: int) -> bool:
 class _Board(Watcher):
     """A line whenever a run ends."""
 
-    def __init__(self, trainings: list[Training]) -> None:
-        self._trainings = trainings
+    def __init__(self, runs: list[ArmRun]) -> None:
+        self._runs = runs
         self._ended = 0
         self._console = Console()
 
@@ -84,8 +85,8 @@ class _Board(Watcher):
     def on_end(self, number: int) -> None:
         """One more."""
         self._ended += 1
-        name = self._trainings[number].name
-        self._console.print(f"{name} ({self._ended} of {len(self._trainings)})", highlight=False)
+        name = self._runs[number].name
+        self._console.print(f"{name} ({self._ended} of {len(self._runs)})", highlight=False)
 
     def on_notice(self, text: str) -> None:
         """About all of them."""

@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from benchmarks.ppo.training import Trained
+from benchmarks.ppo.run import Trained
 from handrail._types import Array
 
 WINDOW = 100  # episodes that an average is taken over

@@ -11,9 +11,9 @@ from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from numpy.typing import NDArray
 
 from handrail._types import Array
+from handrail.report import Spread
 from handrail.report.drawing import new_figure
-from handrail.report.statistics import Spread
-from paper.drawing.style import (
+from paper.drawing.learning import (
     EXACT,
     OTHER,
     PAPER,
@@ -23,7 +23,7 @@ from paper.drawing.style import (
     over_episodes,
     panels,
 )
-from paper.timing import Times
+from paper.update_times import Times
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

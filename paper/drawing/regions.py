@@ -10,7 +10,8 @@ from matplotlib import colormaps
 from matplotlib.ticker import MaxNLocator
 
 from handrail._types import Indices
-from handrail.regions.region import Region
+from handrail.regions import Region
+from handrail.report import Slice
 from handrail.report.drawing import (
     draw_output,
     draw_regions,
@@ -18,9 +19,8 @@ from handrail.report.drawing import (
     draw_trajectory,
     new_figure,
 )
-from handrail.report.plane import Slice
-from paper.choosing_states import Choices, Map
-from paper.drawing.style import CARTPOLE_AXES, panels
+from paper.drawing.learning import CARTPOLE_AXES, panels
+from paper.state_choice import Choices, Map
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,23 +7,41 @@ from dataclasses import replace
 import numpy as np
 from matplotlib.figure import Figure
 
-from handrail.constraints.violations import measure
-from handrail.policies.policy import Policy
+from handrail.constraints import measure
+from handrail.policies import Policy
+from handrail.report import Slice, default_plane
 from handrail.report.drawing import output_over
-from handrail.report.plane import Slice, default_plane
 from handrail.report.policy_panels import policy_figure
-from handrail.runs.run import Run
+from handrail.runs import Run
 from paper.drawing.learning import (
+    ANOTHER,
+    CARTPOLE_AXES,
+    EXACT,
+    OTHER,
+    PAPER,
+    PLAIN,
+    PLAIN_OTHER,
+    RAW,
     Line,
     comparison_figure,
     loss_figure,
     score_figure,
     violation_figure,
 )
-from paper.drawing.style import ANOTHER, CARTPOLE_AXES, EXACT, OTHER, PAPER, PLAIN, PLAIN_OTHER, RAW
-from paper.exhibit import Content, Exhibit, Finding, Picture, Table
+from paper.exhibit import (
+    Claim,
+    Content,
+    Drawing,
+    Exhibit,
+    Table,
+    average,
+    by_episode,
+    mean_and_deviation,
+    number,
+    seeds_that_pass,
+    summary,
+)
 from paper.results import Learned, Results
-from paper.words import average, by_episode, mean_and_deviation, passed, said, summary
 
 LEFT = 0  # the paper's a⁰
 _EARLY = slice(5, 10)
@@ -40,16 +58,16 @@ def _learning(results: Results) -> Content:
     met = first_met(learned)
     worst = learned.table("violations").max(axis=0)
     return Content(
-        findings=(
-            Finding(
+        claims=(
+            Claim(
                 "With a proper selection of constraints the agent is trained in 5 steps.",
                 f"episodes 5 to 9 score {mean_and_deviation([average(row) for row in early])} "
                 "(mean of the seeds ± deviation), of 200 possible",
                 average(early) >= 190.0,
             ),
-            Finding(
+            Claim(
                 "Cartpole is solved: an average score above 195 over 100 episodes, 10 seeds.",
-                f"{passed(learned)}; averages of episodes 0 to 99 from "
+                f"{seeds_that_pass(learned)}; averages of episodes 0 to 99 from "
                 f"{_range([seed.first for seed in learned.seeds])}, of episodes 50 to 149, when it "
                 f"is frozen, from {_range(frozen)}",
                 n_pass == len(learned.seeds),
@@ -59,7 +77,7 @@ def _learning(results: Results) -> Content:
                 "and so disturb a policy that is good already, until it is frozen after episode "
                 "49; where it is then, it stays.",
             ),
-            Finding(
+            Claim(
                 "Constraints are satisfied after 2 to 3 episodes.",
                 "never on all seeds"
                 if met is None
@@ -68,14 +86,14 @@ def _learning(results: Results) -> Content:
                 met is not None and met <= 3,
             ),
         ),
-        pictures=(
-            Picture(
+        drawings=(
+            Drawing(
                 "cartpole",
                 score_figure(Line(learned, PAPER)),
                 "Cartpole with 18 static inequality constraints, the paper's setting: the policy "
                 "learns from 50 episodes, then it is frozen.",
             ),
-            Picture(
+            Drawing(
                 "cartpole-violation",
                 violation_figure([Line(learned, PAPER)], until=15),
                 "How far the worst of the 18 constraints is from its bound as each episode begins.",
@@ -96,7 +114,7 @@ def first_met(learned: Learned) -> int | None:
 
 
 def _range(values: list[float]) -> str:
-    return f"{said(min(values))} to {said(max(values))}"
+    return f"{number(min(values))} to {number(max(values))}"
 
 
 def _first_episodes(learned: Learned) -> Table:
@@ -114,24 +132,24 @@ def _loss(results: Results) -> Content:
     at_first, afterwards = average(losses[:, 0]), average(losses[:, 10:20])
     first, later = safe_size(learned)
     return Content(
-        findings=(
-            Finding(
+        claims=(
+            Claim(
                 "The episode loss is initially large: the constraints are not yet fulfilled, and "
                 "the safe returns are large.",
-                f"loss {at_first:.0f} in episode 0, {said(afterwards)} on average in episodes 10 "
+                f"loss {at_first:.0f} in episode 0, {number(afterwards)} on average in episodes 10 "
                 "to 19",
                 at_first > 10.0 * abs(afterwards),
             ),
-            Finding(
+            Claim(
                 "If the constraints are satisfied the returns for safety become small "
                 "(conclusions).",
-                f"size √ΣG² of the safe returns: {first:.0f} in episode 0, {said(later, '.0f')} on "
-                "average in episodes 10 to 19",
+                f"size √ΣG² of the safe returns: {first:.0f} in episode 0, {number(later, '.0f')} "
+                "on average in episodes 10 to 19",
                 later < 0.1 * first,
             ),
         ),
-        pictures=(
-            Picture(
+        drawings=(
+            Drawing(
                 "cartpole-loss",
                 loss_figure([Line(learned, PAPER)]),
                 "Episode loss; after episode 49 the policy is frozen and has none.",
@@ -153,8 +171,8 @@ def _policy(results: Results) -> Content:
     worst = max(measure(p, runs[0].rulebook.constraints).worst_violation for p in policies)
     steepest = max(_steepest(p, cartpole_plane(runs[0])) for p in policies)
     return Content(
-        findings=(
-            Finding(
+        claims=(
+            Claim(
                 "The resulting policy is very smooth, and the constraints are respected.",
                 f"after learning, the worst violation of the 18 constraints on any seed is "
                 f"{worst:+.1e}; between neighbours on a grid of 121 × 121 states of the slice the "
@@ -162,8 +180,8 @@ def _policy(results: Results) -> Content:
                 worst <= NEAR and steepest <= _STEEP,
             ),
         ),
-        pictures=(
-            Picture(
+        drawings=(
+            Drawing(
                 "cartpole-policy",
                 cartpole_policy_figure(runs[0]),
                 "Probability of a⁰ (push the cart left) at x = 0, ẋ = 0 after learning, seed 0. "
@@ -217,15 +235,15 @@ def _comparison(results: Results) -> Content:
     constrained = average([seed.first for seed in paper.seeds])
     met = first_met(equality)
     return Content(
-        findings=(
-            Finding(
+        claims=(
+            Claim(
                 "Beyond the paper: the same learner without constraints, everything else alike.",
-                f"first 100 episodes: {said(constrained)} with the constraints; without, "
-                f"{said(firsts[best])} at best ({free[best].experiment.label}), which passes on "
-                f"{passed(free[best])}",
+                f"first 100 episodes: {number(constrained)} with the constraints; without, "
+                f"{number(firsts[best])} at best ({free[best].experiment.label}), which passes on "
+                f"{seeds_that_pass(free[best])}",
                 constrained > 1.5 * firsts[best],
             ),
-            Finding(
+            Claim(
                 "REINFORCE can be extended with equality constraints (section 3.1).",
                 "never on all seeds"
                 if met is None
@@ -235,8 +253,8 @@ def _comparison(results: Results) -> Content:
                 met is not None,
             ),
         ),
-        pictures=(
-            Picture(
+        drawings=(
+            Drawing(
                 "cartpole-comparison",
                 comparison_figure(lines, until=len(paper.seeds[0].scores)),
                 "The same constraints as inequalities and as equalities, in the paper's setting "

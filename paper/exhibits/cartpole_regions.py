@@ -7,10 +7,19 @@ import numpy as np
 from handrail._types import Array
 from handrail.report.drawing import output_over
 from handrail.report.learning_curves import mean_over_seeds
-from handrail.runs.run import Run
-from paper.drawing.learning import Line, comparison_figure, loss_figure, violation_figure
-from paper.drawing.style import ANOTHER, CERTIFIED, OTHER, PAPER, RAW
-from paper.exhibit import Content, Exhibit, Finding, Picture
+from handrail.runs import Run
+from paper.drawing.learning import (
+    ANOTHER,
+    CERTIFIED,
+    OTHER,
+    PAPER,
+    RAW,
+    Line,
+    comparison_figure,
+    loss_figure,
+    violation_figure,
+)
+from paper.exhibit import Claim, Content, Drawing, Exhibit, average, mean_and_deviation, summary
 from paper.exhibits.cartpole import (
     LEFT,
     cartpole_plane,
@@ -19,7 +28,6 @@ from paper.exhibits.cartpole import (
     safe_size,
 )
 from paper.results import Learned, Results
-from paper.words import average, mean_and_deviation, summary
 
 _WHY_DIVERGED = (
     "In the paper's table the cart's position ranges over five metres. A step that is solved at "
@@ -47,8 +55,8 @@ def _learning(results: Results) -> Content:
     met, static_met = first_met(middle), first_met(static)
     scores = average(_firsts(middle)), average(_firsts(static))
     return Content(
-        findings=(
-            Finding(
+        claims=(
+            Claim(
                 "Six regions, one state of each at a time (maximum deviation): results are on par "
                 "with static constraints.",
                 f"{len(wide.diverged)} of {len(wide.seeds)} seeds diverge, after at most "
@@ -62,7 +70,7 @@ def _learning(results: Results) -> Content:
                 ),
                 _WHY_DIVERGED if wide.diverged else "",
             ),
-            Finding(
+            Claim(
                 "The same where nothing diverges, with the regions at x = 0 (the slice that the "
                 "paper draws): on par.",
                 f"{len(middle.diverged)} of {len(middle.seeds)} seeds diverge; first 100 episodes "
@@ -71,21 +79,21 @@ def _learning(results: Results) -> Content:
                 scores[0] >= _ON_PAR * scores[1],
                 "These regions say nothing about a cart off the middle of its track.",
             ),
-            Finding(
+            Claim(
                 "The agent with the regional constraints learns slightly slower.",
                 f"constraints met on all seeds: {_from(met)} with regions at x = 0, "
                 f"{_from(static_met)} with static constraints",
                 met is not None and static_met is not None and met >= static_met,
             ),
         ),
-        pictures=(
-            Picture(
+        drawings=(
+            Drawing(
                 "cartpole-regions",
                 comparison_figure([*lines, Line(static, CERTIFIED)]),
                 "Cartpole with regional constraints, the paper's setting: the six regions of its "
                 "table, the same with the cart in the middle, and the static constraints.",
             ),
-            Picture(
+            Drawing(
                 "cartpole-regions-violation",
                 violation_figure(lines, until=15),
                 "Worst violation at the 300 points of the regions as each episode begins.",
@@ -119,8 +127,8 @@ def _loss(results: Results) -> Content:
     wide_first = safe_size(results.learned("cartpole_regions_deviation"))[0]
     gone, static_gone = _vanished(middle), _vanished(static)
     return Content(
-        findings=(
-            Finding(
+        claims=(
+            Claim(
                 "The loss starts from a higher initial value than with static constraints.",
                 f"size √ΣG² of the safe returns in episode 0: {wide_first:.0f} with the six "
                 f"regions, {first:.0f} with these at x = 0, {static_first:.0f} with 18 static "
@@ -131,15 +139,15 @@ def _loss(results: Results) -> Content:
                 if wide_first <= static_first
                 else "",
             ),
-            Finding(
+            Claim(
                 "It takes more episodes for the loss to disappear.",
                 f"the safe returns are below a tenth of their largest size {_from(gone)} with "
                 f"regions at x = 0, {_from(static_gone)} with 18 static states (mean of the seeds)",
                 None if gone is None or static_gone is None else gone > static_gone,
             ),
         ),
-        pictures=(
-            Picture(
+        drawings=(
+            Drawing(
                 "cartpole-regions-loss",
                 loss_figure([one for one in lines if not one.learned.diverged] or lines),
                 "Episode loss with regional constraints, of experiments in which no seed diverges. "
@@ -171,8 +179,8 @@ def _policy(results: Results) -> Content:
     difference = float(np.abs(static - regional).mean())
     same_side = float(((static > 0.5) == (regional > 0.5)).mean())
     return Content(
-        findings=(
-            Finding(
+        claims=(
+            Claim(
                 "The policy learned with regions is almost identical to the statically "
                 "constrained one.",
                 f"on the slice at x = ẋ = 0 probabilities differ by {difference:.3f} on average, "
@@ -181,14 +189,14 @@ def _policy(results: Results) -> Content:
                 difference <= 0.1 and same_side >= 0.9,
             ),
         ),
-        pictures=(
-            Picture(
+        drawings=(
+            Drawing(
                 "cartpole-regions-policy",
                 cartpole_policy_figure(results.run("cartpole_middle_deviation")),
                 "Probability of a⁰ at x = 0, ẋ = 0, the paper's setting on the regions at x = 0 "
                 "(grey), seed 0; stars are the states that the last update constrained.",
             ),
-            Picture(
+            Drawing(
                 "cartpole-regions-policy-certified",
                 cartpole_policy_figure(results.run("cartpole_regions_certified")),
                 "The same with the six whole regions, certified: not in the paper.",

@@ -8,15 +8,15 @@ from importlib import resources
 
 import numpy as np
 
-from handrail.constraints.constraint import AtLeast, AtMost, Constraint
-from handrail.regions.region import Region
-from handrail.rulebook.rulebook import Rulebook, load_rulebook
-from paper.exhibit import Content, Exhibit, Finding, Table
+from handrail.constraints import AtLeast, AtMost, Constraint
+from handrail.regions import Region
+from handrail.rulebook import Rulebook, load_rulebook
+from paper.exhibit import Claim, Content, Exhibit, Table
 from paper.results import Results
 
 _BOUND = ("action", "sense", "bound")
 Row = Mapping[str, str]
-Says = dict[str, str]  # column of the paper's table -> what a constraint says there
+Statement = dict[str, str]  # column of the paper's table -> what a constraint says there
 
 
 def paper_table(name: str) -> list[dict[str, str]]:
@@ -25,7 +25,7 @@ def paper_table(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
 
 
-def _bound(book: Rulebook, constraint: Constraint, action: str) -> Says:
+def _bound(book: Rulebook, constraint: Constraint, action: str) -> Statement:
     """What a constraint says of an action; of two actions, one says it of the other."""
     assert isinstance(constraint, AtLeast | AtMost)
     assert isinstance(constraint.action, int)
@@ -36,7 +36,7 @@ def _bound(book: Rulebook, constraint: Constraint, action: str) -> Says:
     return {"action": named, "sense": sense, "bound": f"{bound:.6g}"}
 
 
-def _at_points(book: Rulebook, rows: Sequence[Row]) -> list[Says]:
+def _at_points(book: Rulebook, rows: Sequence[Row]) -> list[Statement]:
     """A row per constrained state, each where the paper has the one that is most like it.
 
     The file keeps what asks for the same action together, the paper what concerns the same height.
@@ -49,37 +49,37 @@ def _at_points(book: Rulebook, rows: Sequence[Row]) -> list[Says]:
         for constraint in book.constraints
         for state in constraint.states
     ]
-    said = []
+    statements = []
     for row in rows:
-        said.append(min(left, key=lambda one: len(_differences(row, one))))
-        left.remove(said[-1])
-    return said
+        statements.append(min(left, key=lambda one: len(_differences(row, one))))
+        left.remove(statements[-1])
+    return statements
 
 
-def _differences(row: Row, said: Says) -> list[str]:
+def _differences(row: Row, stated: Statement) -> list[str]:
     """The columns in which they differ; what the paper's table leaves out is 0."""
-    return [name for name in said if not _same(row.get(name, "0"), said[name])]
+    return [name for name in stated if not _same(row.get(name, "0"), stated[name])]
 
 
-def _on_disks(book: Rulebook, rows: Sequence[Row]) -> list[Says]:
+def _on_disks(book: Rulebook, rows: Sequence[Row]) -> list[Statement]:
     """Centre and radius of each region."""
-    said = []
+    statements = []
     for row, constraint in zip(rows, book.constraints, strict=True):
         low, high = _region(constraint).bounds
         centre = 0.5 * (low + high)
-        said.append(
+        statements.append(
             {
                 **{name: f"{v:.6g}" for name, v in zip(book.observations, centre, strict=True)},
                 "radius": f"{0.5 * (high - low).max():.6g}",
                 **_bound(book, constraint, row["action"]),
             }
         )
-    return said
+    return statements
 
 
-def _on_polygons(book: Rulebook, rows: Sequence[Row]) -> list[Says]:
+def _on_polygons(book: Rulebook, rows: Sequence[Row]) -> list[Statement]:
     """The range of x and the corners of each region, each next to the paper's nearest."""
-    said = []
+    statements = []
     for row, constraint in zip(rows, book.constraints, strict=True):
         region = _region(constraint)
         low, high = region.bounds
@@ -89,8 +89,8 @@ def _on_polygons(book: Rulebook, rows: Sequence[Row]) -> list[Says]:
             printed = np.array([float(row[f"phi_{number}"]), float(row[f"phi_dot_{number}"])])
             nearest = corners[np.abs(corners - printed).sum(axis=1).argmin()]
             values[f"phi_{number}"], values[f"phi_dot_{number}"] = (f"{v:g}" for v in nearest)
-        said.append({**values, **_bound(book, constraint, row["action"])})
-    return said
+        statements.append({**values, **_bound(book, constraint, row["action"])})
+    return statements
 
 
 def _region(constraint: Constraint) -> Region:
@@ -100,13 +100,13 @@ def _region(constraint: Constraint) -> Region:
 
 
 def _compared(
-    file: str, table: str, ours: Callable[[Rulebook, Sequence[Row]], list[Says]], why: str
-) -> tuple[Table, Finding]:
+    file: str, table: str, ours: Callable[[Rulebook, Sequence[Row]], list[Statement]], why: str
+) -> tuple[Table, Claim]:
     rows = paper_table(table)
-    said = ours(load_rulebook(file), rows)
+    statements = ours(load_rulebook(file), rows)
     places = [name for name in rows[0] if name not in ("row", *_BOUND)]
     cells, differing = [], []
-    for row, one in zip(rows, said, strict=True):
+    for row, one in zip(rows, statements, strict=True):
         different = _differences(row, one)
         if different:
             differing.append(row["row"])
@@ -124,17 +124,17 @@ def _compared(
     if differing:
         measured += f"; others: {', '.join(differing)}"
     header = ["row", *places, "the paper requires", f"{file}.yaml"]
-    finding = Finding(
+    claim = Claim(
         f"The rows of the table ({file}.yaml).", measured, not differing, why if differing else ""
     )
-    return Table(f"The paper's table, and {file}.yaml where it differs.", header, cells), finding
+    return Table(f"The paper's table, and {file}.yaml where it differs.", header, cells), claim
 
 
-def _same(printed: str, said: str) -> bool:
+def _same(printed: str, stated: str) -> bool:
     try:
-        return abs(float(printed) - float(said)) < 1e-9
+        return abs(float(printed) - float(stated)) < 1e-9
     except ValueError:
-        return printed == said
+        return printed == stated
 
 
 def _bound_in_words(row: Row) -> str:
@@ -147,18 +147,18 @@ def _cartpole(_: Results) -> Content:
         "s10 is printed as ≤ 0.95. Its eight mirror rows say ≥ 0.95, and so does the authors' "
         "implementation: a misprint."
     )
-    table, finding = _compared("cartpole", "cartpole", _at_points, why)
-    return Content(findings=(finding,), tables=(table,))
+    table, claim = _compared("cartpole", "cartpole", _at_points, why)
+    return Content(claims=(claim,), tables=(table,))
 
 
 def _regions(_: Results) -> Content:
-    table, finding = _compared("cartpole_regions", "cartpole_regions", _on_polygons, "")
-    return Content(findings=(finding,), tables=(table,))
+    table, claim = _compared("cartpole_regions", "cartpole_regions", _on_polygons, "")
+    return Content(claims=(claim,), tables=(table,))
 
 
 def _disks(_: Results) -> Content:
-    table, finding = _compared("cartpole_disks", "cartpole_disks", _on_disks, "")
-    return Content(findings=(finding,), tables=(table,))
+    table, claim = _compared("cartpole_disks", "cartpole_disks", _on_disks, "")
+    return Content(claims=(claim,), tables=(table,))
 
 
 def _lunar_lander(_: Results) -> Content:
@@ -167,9 +167,9 @@ def _lunar_lander(_: Results) -> Content:
         "horizontal one, and the signs mirror x. lunar_lander_literal.yaml takes the table at its "
         "word; Figure 11 compares both."
     )
-    table, finding = _compared("lunar_lander", "lunar_lander", _at_points, why)
+    table, claim = _compared("lunar_lander", "lunar_lander", _at_points, why)
     literal, same = _compared("lunar_lander_literal", "lunar_lander", _at_points, "")
-    return Content(findings=(finding, same), tables=(table, literal))
+    return Content(claims=(claim, same), tables=(table, literal))
 
 
 DISKS_TABLE = Exhibit("disks-table", "Table 1", "The four disks", _disks)

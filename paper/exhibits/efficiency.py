@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from handrail.report.statistics import spread
-from paper.drawing.measurements import Effort, effort_figure
-from paper.drawing.style import (
+from paper.drawing.learning import (
     CERTIFIED,
     EXACT,
     OTHER,
@@ -17,7 +16,8 @@ from paper.drawing.style import (
     RAW,
     Role,
 )
-from paper.exhibit import Content, Exhibit, Finding, Picture, Table
+from paper.drawing.measurements import Effort, effort_figure
+from paper.exhibit import Claim, Content, Drawing, Exhibit, Table
 from paper.results import Learned, Results
 
 _CARTPOLE: tuple[tuple[str, Role], ...] = (
@@ -39,7 +39,7 @@ _LUNAR_LANDER: tuple[tuple[str, Role], ...] = (
 
 
 def _efficiency(results: Results) -> Content:
-    pictures, tables, findings = [], [], []
+    drawings, tables, claims = [], [], []
     for name, title, learners in (
         ("cartpole", "Cartpole", _CARTPOLE),
         ("lunar-lander", "Lunar Lander", _LUNAR_LANDER),
@@ -49,8 +49,8 @@ def _efficiency(results: Results) -> Content:
             (f"{unit} to pass", [_effort(one, role, which) for one, role in learned])
             for which, unit in enumerate(("episodes", "environment steps"))
         ]
-        pictures.append(
-            Picture(
+        drawings.append(
+            Drawing(
                 f"efficiency-{name}",
                 effort_figure(columns),
                 f"{title}: episodes and environment steps until an average of 100 episodes "
@@ -60,8 +60,8 @@ def _efficiency(results: Results) -> Content:
             )
         )
         tables.append(_table(title, [one for one, _ in learned], columns))
-        findings.append(_finding(title, columns))
-    return Content(findings=findings, pictures=pictures, tables=tables)
+        claims.append(_claim(title, columns))
+    return Content(claims=claims, drawings=drawings, tables=tables)
 
 
 def _effort(learned: Learned, role: Role, which: int) -> Effort:
@@ -81,13 +81,13 @@ def _effort(learned: Learned, role: Role, which: int) -> Effort:
     return Effort(learned.label, role, np.array(values), never, spread(values))
 
 
-def _finding(title: str, columns: list[tuple[str, list[Effort]]]) -> Finding:
+def _claim(title: str, columns: list[tuple[str, list[Effort]]]) -> Claim:
     """Ours first, Q-learning last, as the tuples above have them."""
     episodes, steps = (efforts for _, efforts in columns)
     times = [one[-1].spread.iqm / one[0].spread.iqm for one in (episodes, steps)]
     at_least = "at least " if episodes[-1].bound_only else ""
     known = not episodes[0].bound_only
-    return Finding(
+    return Claim(
         f"Similar performance in significantly less steps than other methods ({title}; here exact "
         "constraints against double Q-learning).",
         f"to pass: {episodes[0].spread.iqm:.0f} episodes and {steps[0].spread.iqm:.0f} steps "

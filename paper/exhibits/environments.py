@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paper.drawing.measurements import environments_figure
-from paper.exhibit import Content, Exhibit, Picture
+from paper.exhibit import Content, Drawing, Exhibit
 from paper.results import Results
 
 
@@ -23,8 +23,8 @@ def _environments(_: Results) -> Content:
         )
     ]
     return Content(
-        pictures=(
-            Picture(
+        drawings=(
+            Drawing(
                 "environments",
                 environments_figure(frames),
                 "The environments, as Gymnasium renders them.",

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from paper.drawing.learning import Line, comparison_figure, loss_figure, score_figure
-from paper.drawing.style import ANOTHER, CERTIFIED, OTHER, PAPER
-from paper.exhibit import Content, Exhibit, Finding, Picture
+from paper.drawing.learning import (
+    ANOTHER,
+    CERTIFIED,
+    OTHER,
+    PAPER,
+    Line,
+    comparison_figure,
+    loss_figure,
+    score_figure,
+)
+from paper.exhibit import (
+    Claim,
+    Content,
+    Drawing,
+    Exhibit,
+    average,
+    mean_and_deviation,
+    number,
+    summary,
+)
 from paper.exhibits.cartpole import safe_size
 from paper.results import Learned, Results
-from paper.words import average, mean_and_deviation, said, summary
 
 _LANDED = 100.0  # landing pays 100 beside what the approach paid; crashing costs as much
 
@@ -27,20 +43,20 @@ def _learning(results: Results) -> Content:
     lasts = [[seed.last for seed in learned.seeds] for learned in (paper, every, literal)]
     level = average(lasts[0])
     return Content(
-        findings=(
-            Finding(
+        claims=(
+            Claim(
                 "The agent lands successfully after a few episodes.",
                 f"first episode that scores {_LANDED:.0f} or more: episode {landings[0]:g} "
                 f"(median of the seeds); rows 10 and 11 as printed: episode {landings[1]:g}",
                 landings[0] <= 10.0,
             ),
-            Finding(
+            Claim(
                 "After 500 episodes the average of 100 episodes is just below 200.",
                 f"last 100 episodes {mean_and_deviation(lasts[0])} (every 10th step, as the "
                 f"paper), {mean_and_deviation(lasts[1])} (every step)",
                 170.0 <= level < 200.0,
             ),
-            Finding(
+            Claim(
                 "The same with rows 10 and 11 of its table as printed, 0.1 and -0.1 as vertical "
                 "velocity: just below 200.",
                 f"last 100 episodes {mean_and_deviation(lasts[2])} (every 10th step) and "
@@ -52,13 +68,13 @@ def _learning(results: Results) -> Content:
                 "column for a misprint. Both files come with Handrail.",
             ),
         ),
-        pictures=(
-            Picture(
+        drawings=(
+            Drawing(
                 "lunar-lander",
                 score_figure(Line(paper, PAPER)),
                 "Lunar Lander with 11 constraints, every 10th step, the paper's setting.",
             ),
-            Picture(
+            Drawing(
                 "lunar-lander-readings",
                 comparison_figure(lines),
                 "Every 10th step and every step, with both readings of rows 10 and 11.",
@@ -86,16 +102,16 @@ def _loss(results: Results) -> Content:
     paper = results.learned("lunar_lander_paper")
     first, later = safe_size(paper)
     return Content(
-        findings=(
-            Finding(
+        claims=(
+            Claim(
                 "The loss was initially high, but declined quickly.",
-                f"size √ΣG² of the safe returns: {first:.0f} in episode 0, {said(later, '.0f')} "
+                f"size √ΣG² of the safe returns: {first:.0f} in episode 0, {number(later, '.0f')} "
                 "on average in episodes 10 to 19",
                 first > 10.0 * later,
             ),
         ),
-        pictures=(
-            Picture(
+        drawings=(
+            Drawing(
                 "lunar-lander-loss",
                 loss_figure(
                     [

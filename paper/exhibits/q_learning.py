@@ -6,12 +6,21 @@ import numpy as np
 
 from handrail._types import Array
 from handrail.report.statistics import WINDOW, spread
-from paper.drawing.learning import Line, comparison_figure, score_figure
-from paper.drawing.style import EXACT, PAPER, Q_LEARNING
-from paper.exhibit import Content, Exhibit, Finding, Picture, Table
+from paper.drawing.learning import EXACT, PAPER, Q_LEARNING, Line, comparison_figure, score_figure
+from paper.exhibit import (
+    Claim,
+    Content,
+    Drawing,
+    Exhibit,
+    Table,
+    average,
+    mean_and_deviation,
+    number,
+    seeds_that_pass,
+    summary,
+)
+from paper.experiment import QLearning
 from paper.results import Learned, Results, Seed
-from paper.studies import QLearning
-from paper.words import average, mean_and_deviation, passed, said, summary
 
 _FEW = 10  # episodes
 _ORDER = 10.0**0.5  # at least this many times as long rounds to an order of magnitude
@@ -22,26 +31,26 @@ def _cartpole(results: Results) -> Content:
     reach = 0.95 * paper.pass_mark
     slow, fast = episodes_to_level(q, reach), episodes_to_level(paper, reach)
     return Content(
-        findings=(
-            Finding(
+        claims=(
+            Claim(
                 "Constraining makes learning much faster than double deep Q-learning.",
                 f"an average of {reach:.0f} over ten episodes takes {_median(fast)} episodes with "
                 f"constraints{_never(paper, reach)} and {_median(slow)} with double Q-learning"
                 f"{_never(q, reach)} (median of the seeds; 10 is the least there is). A "
-                f"100-episode average of {q.pass_mark:g} is reached on {passed(q)}; the greedy "
-                f"policy scores {mean_and_deviation(_greedy(q))} in the end",
+                f"100-episode average of {q.pass_mark:g} is reached on {seeds_that_pass(q)}; the "
+                f"greedy policy scores {mean_and_deviation(_greedy(q))} in the end",
                 bool(np.median(slow) > _ORDER * np.median(fast)),
                 f"Q-learning had the {_timesteps(q):,} steps of its zoo, whose settings are called "
                 "almost tuned there; its scores swing to the end.",
             ),
         ),
-        pictures=(
-            Picture(
+        drawings=(
+            Drawing(
                 "cartpole-q-learning",
                 score_figure(Line(q, Q_LEARNING)),
                 "Cartpole with double deep Q-learning: Stable-Baselines3, settings of its zoo.",
             ),
-            Picture(
+            Drawing(
                 "cartpole-q-learning-compared",
                 comparison_figure([Line(paper, PAPER), Line(q, Q_LEARNING)]),
                 "Both; the constrained policy is frozen after 50 episodes. Q-learning's mean is "
@@ -64,16 +73,16 @@ def _lunar_lander(results: Results) -> Content:
     final = [seed.last for seed in q.seeds]
     ratio = float(np.median(slow) / max(np.median(fast), 1.0))
     return Content(
-        findings=(
-            Finding(
+        claims=(
+            Claim(
                 "Double deep Q-learning is one order of magnitude slower.",
-                f"a ten-episode average of {said(reach, '.0f')} (nine tenths of what the "
+                f"a ten-episode average of {number(reach, '.0f')} (nine tenths of what the "
                 f"constrained learner ends with) takes {_median(fast)} episodes with constraints "
                 f"and {_median(slow)} with double Q-learning{_never(q, reach)}: {ratio:.1f} times "
                 "as many (median of the seeds)",
                 ratio > _ORDER,
             ),
-            Finding(
+            Claim(
                 "It reaches slightly higher average scores by the end of the training.",
                 f"last 100 episodes: double Q-learning {mean_and_deviation(final)} while it "
                 f"explores (greedy policy in the end: {mean_and_deviation(_greedy(q))}), the "
@@ -84,13 +93,13 @@ def _lunar_lander(results: Results) -> Content:
             ),
             _steadiness(paper, q),
         ),
-        pictures=(
-            Picture(
+        drawings=(
+            Drawing(
                 "lunar-lander-q-learning",
                 score_figure(Line(q, Q_LEARNING)),
                 "Lunar Lander with double deep Q-learning.",
             ),
-            Picture(
+            Drawing(
                 "lunar-lander-q-learning-compared",
                 comparison_figure(
                     [Line(paper, PAPER), Line(exact, EXACT), Line(q, Q_LEARNING)], until=500
@@ -163,17 +172,17 @@ def _median(values: Array) -> str:
     return f"{np.median(values):.0f}"
 
 
-def _steadiness(paper: Learned, q: Learned) -> Finding:
+def _steadiness(paper: Learned, q: Learned) -> Claim:
     """Between seeds, and from episode to episode, at the end of learning."""
     between = [spread([seed.last for seed in one.seeds]).deviation for one in (paper, q)]
     within = [
         float(np.mean([seed.scores[-WINDOW:].std() for seed in one.seeds])) for one in (paper, q)
     ]
     steadier = between[0] < between[1] and within[0] < within[1]
-    return Finding(
+    return Claim(
         "Constraints reduce oscillations and the variance between random seeds.",
-        f"deviation of the last-100 averages between seeds: {said(between[0])} with constraints, "
-        f"{said(between[1])} with double Q-learning; of the last 100 scores within a seed: "
+        f"deviation of the last-100 averages between seeds: {number(between[0])} with constraints, "
+        f"{number(between[1])} with double Q-learning; of the last 100 scores within a seed: "
         f"{within[0]:.1f} and {within[1]:.1f}",
         steadier,
         "Each at the end of its own learning.",

@@ -15,14 +15,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from paper.__main__ import app
-from paper.definitions import experiments
+from paper.__main__ import app, main
 from paper.exhibits import EXHIBITS
-from paper.metrics import HEADER
+from paper.experiment import Limits, QLearning, Training, experiments
+from paper.markdown import anchor
 from paper.plan import Plan, make_plan, sized_plan
-from paper.report import NOTICE, Report
-from paper.studies import Limits, QLearning, Training
-from paper.writing import write_results
+from paper.report import NOTICE, Report, report_page, write_results
+from paper.results import HEADER
 from tests.support.paths import ROOT
 
 TINY = Limits(episodes=3, timesteps=250, rows=50)
@@ -39,23 +38,23 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 
 @pytest.fixture(scope="module")
 def report(plan: Plan) -> Report:
-    return write_results(plan, "handrail reproduce all")
+    return write_results(plan, "python -m paper all")
 
 
 def test_every_exhibit_is_on_the_page(plan: Plan, report: Report) -> None:
     page = (plan.folder / "report.html").read_text()
     assert [section.exhibit for section in report.sections] == list(EXHIBITS)
     for section in report.sections:
-        assert f'id="{section.exhibit.name}"' in page
-        assert section.content.pictures or section.content.tables
+        assert f'id="{anchor(section.heading)}"' in page
+        assert section.content.drawings or section.content.tables
     assert NOTICE in page
     assert report.counts["agrees"] == report.counts["differs"] == 0
     assert not re.findall(r"(?:src|href)=[\"'](?!data:|#)", page)
 
 
-def test_every_picture_is_there_twice_and_on_the_page(plan: Plan, report: Report) -> None:
+def test_every_drawing_is_there_twice_and_on_the_page(plan: Plan, report: Report) -> None:
     page = (plan.folder / "report.html").read_text()
-    names = [picture.name for one in report.sections for picture in one.content.pictures]
+    names = [drawing.name for one in report.sections for drawing in one.content.drawings]
     assert len(set(names)) == len(names) >= 25
     for name in names:
         png = (plan.folder / "figures" / f"{name}.png").read_bytes()
@@ -64,16 +63,16 @@ def test_every_picture_is_there_twice_and_on_the_page(plan: Plan, report: Report
         assert b"</svg>" in (plan.folder / "figures" / f"{name}.svg").read_bytes()
 
 
-def test_every_picture_says_what_it_shows(report: Report) -> None:
+def test_every_drawing_says_what_it_shows(report: Report) -> None:
     for section in report.sections:
-        for picture in section.content.pictures:
-            assert picture.caption.endswith("."), picture.name
-            if picture.name in ("environments", "matrices"):  # images, their axes are no numbers
+        for drawing in section.content.drawings:
+            assert drawing.caption.endswith("."), drawing.name
+            if drawing.name in ("environments", "matrices"):  # images, their axes are no numbers
                 continue
             # Panels that share an axis name it once.
-            assert any(axes.get_xlabel() for axes in picture.figure.axes), picture.name
-            up = [axes.get_ylabel() for axes in picture.figure.axes]
-            assert any(up) or picture.name.startswith("efficiency-"), picture.name  # names, there
+            assert any(axes.get_xlabel() for axes in drawing.figure.axes), drawing.name
+            up = [axes.get_ylabel() for axes in drawing.figure.axes]
+            assert any(up) or drawing.name.startswith("efficiency-"), drawing.name  # names, there
 
 
 def metrics(plan: Plan, name: str) -> list[str]:
@@ -103,7 +102,7 @@ def test_what_is_finished_is_only_drawn_again(plan: Plan, report: Report) -> Non
     before = figure.read_bytes()
     again = sized_plan(["cartpole-loss"], plan.folder, 1, TINY)
     assert again.unfinished() == []
-    shown = write_results(again, "handrail reproduce cartpole-loss")
+    shown = write_results(again, "python -m paper cartpole-loss")
     assert [section.exhibit.name for section in shown.sections] == ["cartpole-loss"]
     assert figure.read_bytes() == before
 
@@ -119,7 +118,7 @@ def test_other_limits_are_other_results(plan: Plan) -> None:
 def test_the_report_in_the_docs_is_of_every_experiment_and_seed() -> None:
     kept = ROOT / "docs" / "reproduction"
     page = (kept / "README.md").read_text()
-    assert "`handrail reproduce all`" in page
+    assert "`python -m paper all`" in page
     assert NOTICE not in page
     for exhibit in EXHIBITS:
         assert exhibit.title in page
@@ -128,6 +127,16 @@ def test_the_report_in_the_docs_is_of_every_experiment_and_seed() -> None:
         if isinstance(one.study, Training | QLearning):
             files = {path.name for path in (kept / "metrics" / one.name).iterdir()}
             assert files == {f"seed-{seed}.csv" for seed in range(one.seeds)}
+
+
+def test_the_page_in_the_docs_is_that_of_its_markdown() -> None:
+    kept = ROOT / "docs" / "reproduction"
+    text = (kept / "README.md").read_text()
+    images = {
+        f"figures/{path.name}": path.read_bytes() for path in (kept / "figures").glob("*.png")
+    }
+    assert (kept / "report.html").read_text() == report_page(text, images)
+    assert set(re.findall(r"\]\((figures/[^)]*)\)", text)) == set(images)
 
 
 # The command
@@ -152,10 +161,28 @@ def test_the_command_shows_a_table_and_writes_the_page(tmp_path: Path) -> None:
     assert answer.exit_code == 0, answer.output
     assert "≠ differs" in answer.output
     assert (
-        "handrail reproduce table-lunar-lander matrices"
+        "python -m paper table-lunar-lander matrices"
         in (tmp_path / "results" / "report.html").read_text()
     )
     assert (tmp_path / "results" / "figures" / "matrices.png").exists()
+
+
+def test_what_cannot_be_done_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken = tmp_path / "file"
+    taken.touch()
+    for arguments, message in (
+        (["figure-99"], "There is no figure 'figure-99'. There are: all, matrices, "),
+        (["matrices", "--out", str(taken)], f"--out {taken}: File exists. Expected a folder"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["paper", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"error: {message}")
+        assert said.count("\n") == 1
 
 
 @pytest.mark.slow

@@ -1,0 +1,1 @@
+"""The tangent kernel alone, against torch.func and the matrix product."""

@@ -1,0 +1,1 @@
+"""Whole training runs, and one observation, next to the steps of their environments."""

@@ -1,0 +1,1 @@
+"""One constrained update: against the plain one, against the explicit procedure, as it grows."""

@@ -1,0 +1,80 @@
+"""Rules that claims are judged by, and the paper's tables beside our constraint files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from handrail.rulebook import load_rulebook
+from paper.exhibits import EXHIBITS
+from paper.exhibits.cartpole import first_met, safe_size
+from paper.exhibits.constraint_tables import CONSTRAINT_TABLES, DISKS_TABLE
+from paper.exhibits.q_learning import episodes_to_level, still_rising
+from paper.results import Results
+from tests.support.paper import learned
+
+
+def test_rising_is_what_the_last_fifty_episodes_tell() -> None:
+    assert still_rising(learned([0.0] * 60 + [10.0] * 50))
+    assert not still_rising(learned([10.0] * 110))
+    assert not still_rising(learned([0.0] * 60 + [4.0] * 50))
+
+
+def test_first_met_is_where_the_worst_seed_stays_within_a_hundredth() -> None:
+    scores = [[1.0] * 5] * 2
+    good = [0.6, 0.005, 0.0, -0.1, -0.1]
+    assert first_met(learned(*scores, violations=[good, [0.6, 0.02, 0.0, 0.0, 0.0]])) == 2
+    assert first_met(learned(*scores, violations=[good, [0.6, 0.02, 0.0, 0.0, 0.011]])) is None
+    assert first_met(learned(*scores, violations=[[0.0] * 5] * 2)) == 0
+
+
+def test_levels_and_losses() -> None:
+    climbing = [0.0] * 10 + [100.0] * 20
+    assert episodes_to_level(learned(climbing, [0.0] * 30), 50.0).tolist() == [15.0, 30.0]
+    sizes = [[8.0] + [1.0] * 9 + [0.5] * 20]
+    assert safe_size(learned(climbing, safe_sizes=sizes)) == (8.0, 0.5)
+
+
+# The constraint tables
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "same"),
+    [
+        ("disks-table", 4, "4 of 4 rows of cartpole_disks.yaml are the same"),
+        ("table-cartpole", 18, "17 of 18 rows of cartpole.yaml are the same; others: s10"),
+        ("table-regions", 6, "6 of 6 rows of cartpole_regions.yaml are the same"),
+        (
+            "table-lunar-lander",
+            11,
+            "9 of 11 rows of lunar_lander.yaml are the same; others: s10, s11",
+        ),
+    ],
+)
+def test_constraint_files_say_what_the_papers_tables_say(name: str, rows: int, same: str) -> None:
+    (exhibit,) = (one for one in (DISKS_TABLE, *CONSTRAINT_TABLES) if one.name == name)
+    content = exhibit.build(Results(Path(), []))
+    assert len(content.tables[0].rows) == rows
+    claim = content.claims[0]
+    assert claim.measured == same
+    assert claim.agrees == ("others" not in same)
+    assert bool(claim.why) == ("others" in same)
+
+
+def test_an_altered_constraint_file_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    book = load_rulebook("cartpole_disks")
+    first, *rest = book.constraints
+    moved = replace(first, bound=0.9)  # type: ignore[type-var]
+    altered = replace(book, constraints=(moved, *rest))
+    monkeypatch.setattr("paper.exhibits.constraint_tables.load_rulebook", lambda _: altered)
+    content = DISKS_TABLE.build(Results(Path(), []))
+    assert content.claims[0].agrees is False
+    assert content.tables[0].rows[0][-1] == "bound: 0.9"
+
+
+def test_the_kernel_of_figure_two_predicts_what_we_predict() -> None:
+    (matrices,) = (one for one in EXHIBITS if one.name == "matrices")
+    content = matrices.build(Results(Path(), []))
+    assert [claim.agrees for claim in content.claims] == [True, True]
