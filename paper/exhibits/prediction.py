@@ -43,8 +43,8 @@ def _prediction(results: Results) -> Content:
                 "The prediction is exact to first order (it agrees with the authors' own kernel to "
                 "1e-10, see tests/support/golden), so its error grows with the size of the step, "
                 "which is α times a sum over the steps of the episode. With gradients averaged "
-                f"over the episode, as a mean loss would, it is {averaged[0]:.2g} % at α = 0.001 and "
-                f"{averaged[1]:.2g} % at α = 0.0001"
+                "over the episode, as a mean loss would, it is "
+                f"{averaged[0]:.2g} % at α = 0.001 and {averaged[1]:.2g} % at α = 0.0001"
                 + (
                     ": the paper's number lies between. It does not say which it measured."
                     if averaged[1] < _CLAIMED < averaged[0]
