@@ -15,10 +15,9 @@ from typing import Annotated, Any, Literal, Self, final
 
 from pydantic import BaseModel, Field, ValidationError
 
-from handrail.constraints import STRICT
 from handrail.rulebook import Rulebook, load_rulebook, with_settings
 from handrail.rulebook.source import KeyPath, read
-from handrail.settings import expectation
+from handrail.settings import STRICT, expectation
 
 Count = Annotated[int, Field(ge=1)]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, final
 
+from handrail._package import VERSION
 from handrail._storage import read_sealed, to_json, write_sealed
-from handrail._version import VERSION
 from handrail.errors import (
     Diverged,
     HandrailError,

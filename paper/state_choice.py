@@ -16,13 +16,14 @@ import numpy as np
 from handrail._storage import load_state, save_state
 from handrail._threads import one_thread
 from handrail._types import Array
-from handrail.constraints import Everywhere, expand
+from handrail.constraints import expand
 from handrail.enforcement.candidates import Candidates
 from handrail.errors import InvalidArgument
 from handrail.learning import Episode, Reinforce
 from handrail.report import default_plane
 from handrail.report.drawing import output_over
 from handrail.runs import make_policy
+from handrail.settings import Everywhere
 from handrail.tangent import Batch, policy_gradient
 from paper.experiment import StateChoice
 

@@ -17,9 +17,9 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
 from benchmarks.ppo.comparison import PRESSURE, Arm, Comparison
+from handrail._package import VERSION
 from handrail._storage import to_json, write_atomically
 from handrail._threads import one_thread
-from handrail._version import VERSION
 from handrail.rulebook import load_rulebook
 from handrail.runs import Task
 from handrail.sb3 import Handrail

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from matplotlib.figure import Figure
 
-from handrail.constraints import measure
+from handrail.enforcement import measure
 from handrail.policies import Policy
 from handrail.report import Slice, default_plane
 from handrail.report.drawing import output_over

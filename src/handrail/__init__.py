@@ -6,10 +6,9 @@ command that needs no network does not wait for torch.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from handrail._version import VERSION
+from handrail._package import VERSION, lazy_face
 
 if TYPE_CHECKING:
     from handrail import constraints as constraints
@@ -31,17 +30,13 @@ if TYPE_CHECKING:
     from handrail.constraints import Between as Between
     from handrail.constraints import Constraint as Constraint
     from handrail.constraints import Equal as Equal
-    from handrail.constraints import Everywhere as Everywhere
     from handrail.constraints import Linear as Linear
-    from handrail.constraints import MaximumDeviation as MaximumDeviation
-    from handrail.constraints import MaximumReturn as MaximumReturn
     from handrail.constraints import Mean as Mean
     from handrail.constraints import Symmetric as Symmetric
     from handrail.constraints import Term as Term
     from handrail.constraints import Violations as Violations
     from handrail.constraints import constraints_from as constraints_from
     from handrail.constraints import mean_constraints_from as mean_constraints_from
-    from handrail.constraints import measure as measure
     from handrail.constraints import sample_controller as sample_controller
     from handrail.enforcement import Diagnosis as Diagnosis
     from handrail.enforcement import Edit as Edit
@@ -49,6 +44,7 @@ if TYPE_CHECKING:
     from handrail.enforcement import diagnose as diagnose
     from handrail.enforcement import edit as edit
     from handrail.enforcement import enforce as enforce
+    from handrail.enforcement import measure as measure
     from handrail.enforcement import safe_returns as safe_returns
     from handrail.errors import HandrailError as HandrailError
     from handrail.export import export_numpy as export_numpy
@@ -61,6 +57,7 @@ if TYPE_CHECKING:
     from handrail.policies import Policy as Policy
     from handrail.proof import Budget as Budget
     from handrail.proof import Certificate as Certificate
+    from handrail.proof import Certificates as Certificates
     from handrail.proof import certify as certify
     from handrail.regions import Ball as Ball
     from handrail.regions import Box as Box
@@ -73,6 +70,9 @@ if TYPE_CHECKING:
     from handrail.rulebook import load_rulebook as load_rulebook
     from handrail.runs import Run as Run
     from handrail.runs import make_agent as make_agent
+    from handrail.settings import Everywhere as Everywhere
+    from handrail.settings import MaximumDeviation as MaximumDeviation
+    from handrail.settings import MaximumReturn as MaximumReturn
     from handrail.tangent import Batch as Batch
     from handrail.tangent import predict_change as predict_change
 
@@ -86,17 +86,13 @@ _NAMES = {
         "Between",
         "Constraint",
         "Equal",
-        "Everywhere",
         "Linear",
-        "MaximumDeviation",
-        "MaximumReturn",
         "Mean",
         "Symmetric",
         "Term",
         "Violations",
         "constraints_from",
         "mean_constraints_from",
-        "measure",
         "sample_controller",
     ),
     "enforcement": (
@@ -106,6 +102,7 @@ _NAMES = {
         "diagnose",
         "edit",
         "enforce",
+        "measure",
         "safe_returns",
     ),
     "errors": ("HandrailError",),
@@ -126,6 +123,7 @@ _NAMES = {
     "proof": (
         "Budget",
         "Certificate",
+        "Certificates",
         "certify",
     ),
     "regions": (
@@ -145,26 +143,20 @@ _NAMES = {
         "Run",
         "make_agent",
     ),
+    "settings": (
+        "Everywhere",
+        "MaximumDeviation",
+        "MaximumReturn",
+    ),
     "tangent": (
         "Batch",
         "predict_change",
     ),
 }
-_PACKAGES = (*_NAMES, "report", "sb3", "settings")
-_HOME = {name: package for package, names in _NAMES.items() for name in names}
+_PACKAGES = (*_NAMES, "report", "sb3")
 
-__all__ = sorted(["__version__", *_HOME, *_PACKAGES])  # noqa: PLE0605
+__all__ = sorted(  # noqa: PLE0605
+    ["__version__", *_PACKAGES, *(name for names in _NAMES.values() for name in names)]
+)
 
-
-def __getattr__(name: str) -> object:
-    if name in _PACKAGES:
-        return import_module(f"handrail.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module 'handrail' has no attribute {name!r}")
-    value = getattr(import_module(f"handrail.{_HOME[name]}"), name)
-    globals()[name] = value  # asked for once
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_face(__name__, _NAMES, _PACKAGES)

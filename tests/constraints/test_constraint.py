@@ -105,7 +105,7 @@ def test_refused_at_construction(make: Callable[[], Any], message: str | None) -
     [
         (hr.AtLeast(0.5, 0, HERE, name="a"), r"single AtLeast 'a'. Write \[constraint\]"),
         ([], "empty: there is nothing to obey"),
-        (iter([]), "Expected a list of constraints, but got list_iterator"),
+        (iter([]), "Expected a list of constraints, a Rulebook, .* but got list_iterator"),
         (["left >= 0.9"], "Expected constraints .* but got str"),
         ([hr.AtLeast(0.5, 0, ONE), hr.AtLeast(0.5, 0, HERE)], "Two constraints are called"),
         ([hr.AtLeast(0.5, 3, HERE, name="a")], "'a' names action 3, but the policy has 3 actions"),
@@ -130,7 +130,7 @@ def test_refused_at_construction(make: Callable[[], Any], message: str | None) -
 )
 def test_refused_as_a_set(constraints: Any, message: str) -> None:
     with pytest.raises(hr.errors.InvalidConstraint, match=message):
-        expand(constraints, small_policy())
+        hr.measure(small_policy(), constraints)
 
 
 def test_rows_that_two_constraints_share_count_once() -> None:

@@ -10,8 +10,9 @@ import dataclasses
 import json
 import pickle
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import gymnasium as gym
@@ -21,12 +22,12 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 import handrail as hr
 from handrail._types import Array
 from handrail.constraints.constraint import AtLeast, AtMost, Between, Equal
 from handrail.constraints.rows import concatenate
-from handrail.constraints.selection import Everywhere, MaximumDeviation, MaximumReturn
 from handrail.errors import InvalidRulebook
 from handrail.regions.ball import Ball
 from handrail.regions.box import Box
@@ -34,12 +35,19 @@ from handrail.regions.curve import Curve
 from handrail.regions.polytope import Polytope
 from handrail.regions.region import Region
 from handrail.regions.union import Union
+from handrail.rulebook import (
+    Rulebook,
+    bundled,
+    constraints_of,
+    load_rulebook,
+    parse,
+    with_settings,
+)
 from handrail.rulebook.environment import EnvironmentSpec
 from handrail.rulebook.picture import Picture
-from handrail.rulebook.rulebook import Rulebook, bundled, load_rulebook, parse, with_settings
 from handrail.rulebook.schema import json_schema
 from handrail.rulebook.source import MAX_BYTES, read
-from handrail.settings import RunSettings
+from handrail.settings import Everywhere, MaximumDeviation, MaximumReturn, RunSettings
 from tests.support import cartpole
 from tests.support.paths import ROOT
 from tests.support.scripts import load_script
@@ -652,13 +660,29 @@ ENVIRONMENTS = [
     ("CartPol-v1", "", "line 1, environment: Gymnasium knows no environment 'CartPol-v1'. Close"),
     ("CartPole-v99", "", "line 1, environment: Gymnasium knows no environment 'CartPole-v99'."),
     ("Qzqzqz-v0", "", "no environment 'Qzqzqz-v0'. If a module"),
-    ("Pendulum-v1", "", "line 2, observations: this file names 4, but Pendulum-v1 observes 3"),
-    ("Acrobot-v1", "", "line 2, observations: this file names 4, but Acrobot-v1 observes 6"),
+    ("Pendulum-v1", "", "line 2, observations: this file names 4 observations (x,"),
+    ("Acrobot-v1", "", "line 2, observations: this file names 4 observations (x,"),
     ("{id: CartPole-v1, options: {colour: red}}", "", "line 1, environment: Gymnasium cannot make"),
-    ("CartPole-v1", "left, right, up", "line 3, actions: this file names 3, but CartPole-v1 has 2"),
-    ("Handrail/Test0-v0", "", "line 3, actions: this file names discrete actions, but those of"),
-    ("Handrail/Test0-v0", "{a: [0, 2]}", "the ranges of this file are not those of Handrail/Test0"),
-    ("Handrail/Test0-v0", "{a: [0, 1], b: [0, 1]}", "names 2, but Handrail/Test0-v0 takes 1 conti"),
+    (
+        "CartPole-v1",
+        "left, right, up",
+        "actions: this file names 3 actions (left, right, up), but CartPole-v1 has 2.",
+    ),
+    (
+        "Handrail/Test0-v0",
+        "",
+        "line 3, actions: this file names discrete actions, but Handrail/Test0-v0 has",
+    ),
+    (
+        "Handrail/Test0-v0",
+        "{a: [0, 2]}",
+        "the ranges [0, 2], but Handrail/Test0-v0 acts in [0, 1]. Write",
+    ),
+    (
+        "Handrail/Test0-v0",
+        "{a: [0, 1], b: [0, 1]}",
+        "names 2 actions (a, b), but Handrail/Test0-v0 has 1. Name",
+    ),
     (
         "CartPole-v1",
         "{a: [0, 1]}",
@@ -965,3 +989,94 @@ def test_the_docs_quote_a_real_error_and_run(capsys: pytest.CaptureFixture[str])
     quoted = re.search(r"^```\n(push\.yaml, line .*?)^```", PAGE.read_text(), re.M | re.S)
     assert quoted is not None
     assert quoted[1] in capsys.readouterr().out
+
+
+# One way to give constraints, to every verb
+
+BATCH = hr.Batch(np.array([[0.0, 0.0, 0.1, 0.0]]), np.array([1]), np.array([1.0]))
+
+
+def exported(policy: hr.Policy, given: Any) -> object:
+    with TemporaryDirectory() as folder:
+        return hr.export_numpy(policy, Path(folder) / "policy.npz", given).report
+
+
+VERBS: dict[str, Callable[[hr.Policy, Any], object]] = {
+    "measure": lambda policy, given: hr.measure(policy, given).violations.tolist(),
+    "diagnose": lambda policy, given: str(hr.diagnose(policy, given)),
+    "enforce": lambda policy, given: hr.enforce(policy, given).worst_violation,
+    "edit": lambda policy, given: hr.edit(policy, given).relative_change,
+    "certify": lambda policy, given: [one.lowest for one in hr.certify(policy, given)],
+    "safe_returns": lambda policy, given: hr.safe_returns(policy, BATCH, given, 1e-3).multipliers[
+        0
+    ],
+    "evaluate": lambda policy, given: str(hr.evaluate(policy, "CartPole-v1", given, episodes=1)),
+    "Reinforce": lambda policy, given: str(hr.Reinforce("CartPole-v1", policy, given)),
+    "export_numpy": exported,
+    "constraints_of": lambda policy, given: [one.name for one in constraints_of(given, policy)],
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_takes_a_list_a_rulebook_a_path_or_a_name(verb: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(load_rulebook("cartpole").text, encoding="utf-8")
+    rules = load_rulebook("cartpole")
+    answers = [
+        VERBS[verb](hr.CategoricalPolicy.mlp(gym.make("CartPole-v1"), hidden=(64,), seed=1), given)
+        for given in (list(rules.constraints), rules, "cartpole", "cartpole.yaml", file, str(file))
+    ]
+    assert all(answer == answers[0] for answer in answers)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_refuses_a_file_about_another_environment(verb: str) -> None:
+    policy = hr.CategoricalPolicy.mlp(gym.make("CartPole-v1"), hidden=(8,), seed=1)
+    message = r"acrobot names 6 observations \(cos1, .*environment \(Acrobot-v1\)\?"
+    with pytest.raises(InvalidRulebook, match=message):
+        VERBS[verb](policy, "acrobot")
+    with pytest.raises(InvalidRulebook, match=r"'cartpool' does not exist.*Did you mean 'cartpole"):
+        VERBS[verb](policy, "cartpool")
+
+
+def test_a_file_with_another_kind_or_number_of_actions() -> None:
+    rules = load_rulebook("cartpole")
+    three = hr.CategoricalPolicy(nn.Linear(4, 3))
+    with pytest.raises(InvalidRulebook, match=r"names 2 actions \(left.*the policy has 3"):
+        constraints_of(rules, three)
+    continuous = hr.GaussianPolicy(nn.Linear(4, 1), std=1.0)
+    with pytest.raises(InvalidRulebook, match="discrete actions, but the policy has 1 contin"):
+        constraints_of(rules, continuous)
+    constraints_of(rules, hr.CategoricalPolicy(nn.Linear(4, 2)))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (AtLeast(0.9, 0, hr.Points([0.0] * 4), "alone"), "the single AtLeast 'alone'. Write [con"),
+        (7, "or the path or bundled name of a constraint file, but got int."),
+        (iter([]), "but got list_iterator."),
+    ],
+)
+def test_what_is_no_list_of_constraints(given: Any, message: str) -> None:
+    policy = hr.CategoricalPolicy(nn.Linear(4, 2))
+    for verb in ("measure", "diagnose", "enforce", "edit", "constraints_of"):
+        with pytest.raises(hr.errors.InvalidConstraint, match=re.escape(message)):
+            VERBS[verb](policy, given)
+
+
+def test_certify_takes_one_or_many() -> None:
+    rules = load_rulebook("cartpole")
+    policy = hr.CategoricalPolicy.mlp(gym.make("CartPole-v1"), hidden=(64,), seed=1)
+    hr.enforce(policy, rules)
+    one, many = hr.certify(policy, rules.constraints[0]), hr.certify(policy, rules, tolerance=1e-6)
+    assert isinstance(one, hr.Certificate)
+    assert isinstance(many, hr.Certificates)
+    assert [each.name for each in many] == [each.name for each in rules.constraints]
+    assert many.certified
+    assert many.worst_violation <= 1e-6
+    assert many[0].name == one.name
+    assert len(many[:2]) == 2
+    assert str(many).startswith(f"{len(many)} of {len(many)} certified")
+    with pytest.raises(hr.errors.InvalidConstraint, match="The list of constraints is empty"):
+        hr.certify(policy, [])

@@ -18,7 +18,7 @@ import pytest
 from handrail._storage import load_state
 from handrail.errors import EnvironmentFailure, HandrailError, InvalidRun, StorageFailure
 from handrail.learning.record import Record, Seconds
-from handrail.rulebook.rulebook import Rulebook, bundled, load_rulebook, parse, with_settings
+from handrail.rulebook import Rulebook, bundled, load_rulebook, parse, with_settings
 from handrail.runs.metrics import METRICS, TIMINGS
 from handrail.runs.run import CONFIGURATION, CONSTRAINTS, Run, is_run, make_agent
 from tests.support.environments import Corridor, Failing

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from handrail._version import VERSION
+from handrail._package import VERSION
 from handrail.cli.edit import edit_policy
 from handrail.cli.evaluate import evaluate_policies
 from handrail.cli.export import export

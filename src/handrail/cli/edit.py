@@ -24,12 +24,20 @@ from handrail.cli.options import (
     refuse_existing,
     settings_of,
 )
-from handrail.constraints import Everywhere, Selection, Violations, measure, state_in_words
-from handrail.enforcement import Edit, References, edit, given_references, references_of_space
+from handrail.constraints import Violations, state_in_words
+from handrail.enforcement import (
+    Edit,
+    References,
+    edit,
+    given_references,
+    measure,
+    references_of_space,
+)
 from handrail.errors import InvalidArgument, StorageFailure
 from handrail.report import edit_figure, over_plane
 from handrail.rulebook import Rulebook, load_rulebook, with_settings
 from handrail.runs import open_policy
+from handrail.settings import Everywhere, Selection
 
 _DOTS_PER_INCH = 130
 

@@ -12,13 +12,12 @@ from typing import Annotated, Any
 import gymnasium as gym
 import numpy as np
 import typer
-import yaml
 
 from handrail._types import Array
 from handrail.constraints import Constraint, PlacedConstraint
-from handrail.errors import InvalidArgument
+from handrail.errors import InvalidArgument, InvalidRulebook
 from handrail.report import Slice, default_plane, plane_over
-from handrail.rulebook import Rulebook
+from handrail.rulebook import Rulebook, read_value
 
 Imports = Annotated[
     list[str] | None,
@@ -70,15 +69,9 @@ def settings_of(pairs: Sequence[str], **named: Any) -> dict[str, Any]:
 
 def _value(pair: str, text: str) -> Any:
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        return read_value(text)
+    except InvalidRulebook as error:
         raise InvalidArgument(f"--set {pair}: {text!r} is not a value.") from error
-    if isinstance(value, str):
-        try:
-            return float(value)  # YAML 1.1 reads 1e-4 as text
-        except ValueError:
-            return value
-    return value
 
 
 def states_outside(env: gym.Env[Any, Any], states: Array) -> int:

@@ -16,22 +16,19 @@ from handrail.constraints.controller import (
     mean_constraints_from,
     sample_controller,
 )
-from handrail.constraints.expansion import Expansion, Regional, expand, refuse_other_quantity
+from handrail.constraints.expansion import (
+    Expansion,
+    Regional,
+    expand,
+    refuse_other_quantity,
+    refuse_wrong_types,
+)
 from handrail.constraints.relation import Linear, Symmetric, Term
 from handrail.constraints.rows import Rows, concatenate
-from handrail.constraints.selection import (
-    STRICT,
-    Everywhere,
-    MaximumDeviation,
-    MaximumReturn,
-    Selection,
-    chosen_selection,
-)
 from handrail.constraints.violations import (
     Violations,
     _violations,
     bound_in_words,
-    measure,
     measure_fresh,
     measure_rows,
     state_in_words,
@@ -39,38 +36,32 @@ from handrail.constraints.violations import (
 )
 
 __all__ = [
-    "STRICT",
     "AtLeast",
     "AtMost",
     "Between",
     "Constraint",
     "ControllerSample",
     "Equal",
-    "Everywhere",
     "Expansion",
     "Linear",
-    "MaximumDeviation",
-    "MaximumReturn",
     "Mean",
     "PlacedConstraint",
     "Regional",
     "Rows",
-    "Selection",
     "Symmetric",
     "Term",
     "Violations",
     "_violations",
     "action_about",
     "bound_in_words",
-    "chosen_selection",
     "concatenate",
     "constraints_from",
     "expand",
     "mean_constraints_from",
-    "measure",
     "measure_fresh",
     "measure_rows",
     "refuse_other_quantity",
+    "refuse_wrong_types",
     "sample_controller",
     "state_in_words",
     "violations_at",

@@ -84,7 +84,7 @@ def expand(constraints: Sequence[Constraint], policy: Policy) -> Expansion:
             "CategoricalPolicy(module), or GaussianPolicy(module, std) for continuous actions; of "
             "a model of Stable-Baselines3, take handrail.sb3.policy_of(model)."
         )
-    _refuse_wrong_types(constraints)
+    refuse_wrong_types(constraints)
     _refuse_repeated_names(constraints)
     _refuse_different_shapes(constraints)
     first = constraints[0]
@@ -127,17 +127,8 @@ def _sub_regions(constraint: Constraint, scale: Array) -> list[Regional]:
     ]
 
 
-def _refuse_wrong_types(constraints: Sequence[Constraint]) -> None:
-    if isinstance(constraints, Constraint):
-        raise InvalidConstraint(
-            f"Expected a list of constraints, but got the single {type(constraints).__name__} "
-            f"{constraints.name!r}. Write [constraint]."
-        )
-    if isinstance(constraints, str) or not isinstance(constraints, Sequence):
-        raise InvalidConstraint(
-            f"Expected a list of constraints, but got {type(constraints).__name__}. Of a file: "
-            "load_rulebook(path).constraints."
-        )
+def refuse_wrong_types(constraints: Sequence[Constraint]) -> None:
+    """A list of constraints, with at least one."""
     if not len(constraints):
         raise InvalidConstraint("The list of constraints is empty: there is nothing to obey.")
     for constraint in constraints:

@@ -77,16 +77,8 @@ class Violations:
         return text.getvalue()
 
 
-def measure(policy: Policy, constraints: Sequence[Constraint]) -> Violations:
-    """Evaluate every constraint with the real network, regions at 1000 states each.
-
-    A sample can miss what is violated in between; `certify` does not.
-    """
-    return measure_rows(policy, expand(constraints, policy).rows(per_region=1000))
-
-
 def measure_rows(policy: Policy, rows: Rows) -> Violations:
-    """`measure` for constraints that were expanded already."""
+    """Evaluate every row with the real network."""
     values = rows.values(policy.outputs(rows.states))
     violations = rows.violations(values)
     order = np.argsort(-violations, kind="stable")

@@ -1,7 +1,7 @@
 """Make it hold: at points, on regions, in one step, in an edit; or say why not."""
 
 from handrail.enforcement.conflict import Conflict, impossible_at_one_state
-from handrail.enforcement.diagnosis import Diagnosis, diagnose
+from handrail.enforcement.diagnosis import Diagnosis, diagnose, measure
 from handrail.enforcement.enforcer import Memory, Rules, enforce, make_rules
 from handrail.enforcement.exchange import contradiction
 from handrail.enforcement.iteration import Enforcement
@@ -35,6 +35,7 @@ __all__ = [
     "given_references",
     "impossible_at_one_state",
     "make_rules",
+    "measure",
     "predict_step",
     "references_of_space",
     "safe_returns",

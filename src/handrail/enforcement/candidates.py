@@ -12,8 +12,6 @@ import numpy as np
 from handrail._types import Array, Indices
 from handrail.constraints import (
     Expansion,
-    MaximumDeviation,
-    MaximumReturn,
     Regional,
     Rows,
     _violations,
@@ -22,6 +20,7 @@ from handrail.constraints import (
 )
 from handrail.enforcement.linearisation import Linearisation
 from handrail.policies import Policy
+from handrail.settings import MaximumDeviation, MaximumReturn
 from handrail.tangent import PolicyGradient
 
 # Chosen states of one region are at least this far apart, as a fraction of its size.

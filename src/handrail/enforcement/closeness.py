@@ -27,7 +27,7 @@ from torch import Tensor
 
 from handrail._programs import solve_minimum_norm
 from handrail._types import Array
-from handrail.constraints import Everywhere, Expansion, Rows, Selection, concatenate
+from handrail.constraints import Expansion, Rows, concatenate
 from handrail.enforcement.enforcer import Rules, make_rules
 from handrail.enforcement.iteration import Enforcement, distance
 from handrail.enforcement.linearisation import Linearisation
@@ -36,6 +36,7 @@ from handrail.enforcement.references import References
 from handrail.enforcement.targets import Targets
 from handrail.errors import InvalidPolicy, SolverFailure
 from handrail.policies import Policy
+from handrail.settings import Everywhere, Selection
 from handrail.tangent import Gradient, restore, snapshot, take_step
 
 # ρ, as a part of the squared length of an output's gradient, per output.

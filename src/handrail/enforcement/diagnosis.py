@@ -1,13 +1,12 @@
 """What a set of constraints asks of a policy, before anything is changed.
 
-The same analysis that a failing program would report, without raising: conflicts, rows that say
-nothing new, states that nearly coincide, the condition of the kernel, and which rows are the hard
-ones.
+`measure` says what is violated. `diagnose` says why that may be hard to mend, the same analysis
+that a failing program would report, without raising: conflicts, rows that say nothing new, states
+that nearly coincide, the condition of the kernel, and which rows are the hard ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -16,7 +15,7 @@ from scipy.spatial import KDTree
 
 from handrail._programs import MinimumNorm, solve_minimum_norm
 from handrail._types import Array, Indices
-from handrail.constraints import Constraint, Rows, expand
+from handrail.constraints import Rows, Violations, expand, measure_rows
 from handrail.enforcement.conflict import (
     Conflict,
     describe,
@@ -28,6 +27,7 @@ from handrail.enforcement.linearisation import Linearisation
 from handrail.enforcement.program import LeastChange, solve_program
 from handrail.enforcement.targets import Targets
 from handrail.policies import Policy
+from handrail.rulebook import AnyConstraints, constraints_of
 
 # States closer than this, relative to the largest coordinate of any, nearly coincide.
 _NEARLY_COINCIDE = 1e-3
@@ -81,9 +81,27 @@ class Diagnosis:
         return "\n".join(lines)
 
 
-def diagnose(policy: Policy, constraints: Sequence[Constraint]) -> Diagnosis:
-    """Analyse constraints at the policy's present weights, which are not changed."""
-    expansion = expand(constraints, policy)
+def measure(policy: Policy, constraints: AnyConstraints) -> Violations:
+    """Evaluate every constraint with the real network, regions at 1000 states each.
+
+    A sample can miss what is violated in between; `certify` does not.
+
+    Args:
+        policy: stays as it is.
+        constraints: a list, a `Rulebook`, or the path or bundled name of a constraint file.
+    """
+    expansion = expand(constraints_of(constraints, policy), policy)
+    return measure_rows(policy, expansion.rows(per_region=1000))
+
+
+def diagnose(policy: Policy, constraints: AnyConstraints) -> Diagnosis:
+    """Analyse constraints at the policy's present weights, which are not changed.
+
+    Args:
+        policy: stays as it is.
+        constraints: a list, a `Rulebook`, or the path or bundled name of a constraint file.
+    """
+    expansion = expand(constraints_of(constraints, policy), policy)
     rows = expansion.rows()
     n_points = 0 if expansion.fixed is None else len(expansion.fixed)
     outputs = policy.outputs(rows.states)

@@ -17,15 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from handrail._types import Array
 from handrail.constraints import (
-    Constraint,
-    Everywhere,
     Expansion,
-    MaximumDeviation,
-    MaximumReturn,
     Rows,
-    Selection,
     Violations,
-    chosen_selection,
     expand,
     measure_rows,
     violations_at,
@@ -36,6 +30,14 @@ from handrail.enforcement.iteration import Enforcement, enforce_rows
 from handrail.errors import InvalidArgument
 from handrail.policies import Layers, Policy
 from handrail.proof import Budget, Certificate, KnownCells
+from handrail.rulebook import AnyConstraints, constraints_of
+from handrail.settings import (
+    Everywhere,
+    MaximumDeviation,
+    MaximumReturn,
+    Selection,
+    chosen_selection,
+)
 from handrail.tangent import PolicyGradient
 
 Memory = dict[str, NDArray[Any]]
@@ -347,7 +349,7 @@ def _scored(policy: Policy, sample: Sample, certificate: Certificate) -> Scored:
 
 def enforce(
     policy: Policy,
-    constraints: Sequence[Constraint],
+    constraints: AnyConstraints,
     tolerance: float = 1e-6,
     reference_states: ArrayLike | None = None,
     selection: Selection | str | None = None,
@@ -357,8 +359,9 @@ def enforce(
 
     Args:
         policy: changed in place; left exactly as it was on failure.
-        constraints: all of them must hold; those on regions at every state that a search finds,
-            or, with a proof, at every state there is.
+        constraints: a list, a `Rulebook`, or the path or bundled name of a constraint file. All of
+            them must hold; those on regions at every state that a search finds, or, with a proof,
+            at every state there is.
         tolerance: the largest violation allowed at points. States of regions have none.
         reference_states: (n, *observation_shape), where to measure how much else has changed.
         selection: how regions are held, or the name of a way; by default `Everywhere()`.
@@ -367,7 +370,7 @@ def enforce(
     if not (np.isfinite(tolerance) and tolerance > 0.0):
         raise InvalidArgument(f"The tolerance must be positive and finite, not {tolerance!r}.")
     chosen = chosen_selection(selection, prove)
-    expansion = expand(constraints, policy)
+    expansion = expand(constraints_of(constraints, policy), policy)
     rules = make_rules(expansion, chosen, policy)
     before = None if reference_states is None else policy.outputs(reference_states)
     result = rules.hold(policy, tolerance)

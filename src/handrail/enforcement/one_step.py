@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from handrail._programs import MinimumNorm, solve_soft
 from handrail._types import Array, Indices
-from handrail.constraints import Constraint, Everywhere, MaximumDeviation, Rows, Selection, expand
+from handrail.constraints import Rows, expand
 from handrail.enforcement.candidates import Candidates
 from handrail.enforcement.conflict import Contradiction, impossible_at_one_state
 from handrail.enforcement.linearisation import Linearisation
@@ -25,7 +24,8 @@ from handrail.enforcement.program import (
 from handrail.enforcement.targets import Targets
 from handrail.errors import InfeasibleConstraints, InvalidArgument
 from handrail.policies import Policy
-from handrail.settings import Objective
+from handrail.rulebook import AnyConstraints, constraints_of
+from handrail.settings import Everywhere, MaximumDeviation, Objective, Selection
 from handrail.tangent import Batch, Gradient, PolicyGradient, policy_gradient, take_step
 
 # A predicted violation below this is rounding.
@@ -88,7 +88,7 @@ class SafeReturns:
 def safe_returns(
     policy: Policy,
     batch: Batch,
-    constraints: Sequence[Constraint],
+    constraints: AnyConstraints,
     step_size: float,
     objective: Objective = "returns",
     soft: bool = False,
@@ -99,7 +99,8 @@ def safe_returns(
     Args:
         policy: at its present weights, which are not changed.
         batch: what the step learns from.
-        constraints: equalities and inequalities, mixed as you like.
+        constraints: a list, a `Rulebook` or a constraint file; equalities and inequalities, mixed
+            as you like.
         step_size: of the step that will be taken; it appears in both terms of (H3).
         objective: "returns" (the paper) keeps Σ G² small, "parameters" the change of the network.
         soft: let constraints that contradict each other give way, dearer ones last, instead of
@@ -107,7 +108,7 @@ def safe_returns(
         selection: which states of regions enter; by default `MaximumDeviation()`.
     """
     _check(step_size, objective)
-    expansion = expand(constraints, policy)
+    expansion = expand(constraints_of(constraints, policy), policy)
     gradient = policy_gradient(policy, batch)
     blocks = []
     if expansion.regional:

@@ -14,22 +14,17 @@ from torch import nn
 
 from handrail._threads import one_thread
 from handrail._types import Array
-from handrail.constraints import (
-    Constraint,
-    Selection,
-    Violations,
-    chosen_selection,
-    expand,
-    measure,
-    state_in_words,
-)
+from handrail.constraints import Constraint, Violations, expand, state_in_words
 from handrail.enforcement.closeness import Editor
+from handrail.enforcement.diagnosis import measure
 from handrail.enforcement.enforcer import make_rules
 from handrail.enforcement.iteration import Enforcement
 from handrail.enforcement.references import References, given_references, references_around
 from handrail.enforcement.side_effects import SideEffects, compare
 from handrail.errors import ExcessiveSideEffect, InvalidArgument, InvalidPolicy
 from handrail.policies import CategoricalPolicy, Policy, action_limits
+from handrail.rulebook import AnyConstraints, constraints_of
+from handrail.settings import Selection, chosen_selection
 from handrail.tangent import Gradient, restore, snapshot
 
 
@@ -94,7 +89,7 @@ class Edit:
 @one_thread()
 def edit(
     policy: Policy | nn.Module,
-    constraints: Sequence[Constraint],
+    constraints: AnyConstraints,
     states: ArrayLike | References | None = None,
     max_change: float | None = None,
     tolerance: float = 1e-6,
@@ -107,7 +102,7 @@ def edit(
     Args:
         policy: changed in place; left exactly as it was if the edit is refused. A torch module is
             taken to map observations to logits.
-        constraints: all of them must hold.
+        constraints: a list, a `Rulebook` or a constraint file; all of them must hold.
         states: (n, *observation_shape), where the policy should stay as it is: best those that it
             visits. By default random ones around the constrained states.
         max_change: refuse if a probability (or mean action) changes by more at any of them.
@@ -120,17 +115,18 @@ def edit(
     policy = _as_policy(policy)
     _check(max_change, tolerance)
     chosen = chosen_selection(selection, prove)
-    expansion = expand(constraints, policy)
-    references = _references(states, constraints)
+    given = constraints_of(constraints, policy)
+    expansion = expand(given, policy)
+    references = _references(states, given)
     held = make_rules(expansion, chosen, policy)
-    start, before = snapshot(policy), measure(policy, constraints)
+    start, before = snapshot(policy), measure(policy, given)
     clip = _clipping(policy, limits, references)
     outputs = clip(policy.outputs(references.states))
     try:
         enforcement = Editor(policy, expansion, chosen, references, tolerance).hold(held)
         changed = clip(policy.outputs(references.states))
         effects = compare(references, outputs, changed, policy.quantity)
-        after = measure(policy, constraints)
+        after = measure(policy, given)
         reason = enforcement.reason or _excess(effects, max_change)
     except BaseException:
         restore(policy, start)

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import nn
 
+from handrail._package import VERSION
 from handrail._storage import write_atomically
 from handrail._types import Array
-from handrail._version import VERSION
 from handrail.constraints import Constraint, Regional, Violations, expand, measure_rows
 from handrail.errors import InvalidArgument, InvalidPolicy, StorageFailure
 from handrail.policies import GaussianPolicy, Policy
+from handrail.rulebook import AnyConstraints, Rulebook, constraints_of, load_constraints
 
 _STATES_PER_REGION = 1000
 
@@ -103,7 +104,7 @@ class Subject:
     def of(
         cls,
         policy: Policy,
-        constraints: Sequence[Constraint],
+        constraints: AnyConstraints,
         observations: Sequence[str],
         actions: Sequence[str],
         constraint_file: str,
@@ -118,8 +119,14 @@ class Subject:
                 "Stable-Baselines3, handrail.sb3.policy_of(model)."
             )
         _check_tolerance(tolerance)
-        report = constraint_report(policy, constraints, tolerance)
-        compared = _states_to_compare(policy, constraints, states)
+        given = load_constraints(constraints)
+        if isinstance(given, Rulebook):
+            observations = observations or given.observations
+            actions = actions or given.actions
+            constraint_file = constraint_file or given.text
+        stated = constraints_of(given, policy)
+        report = constraint_report(policy, stated, tolerance)
+        compared = _states_to_compare(policy, stated, states)
         _check_names("observations", observations, compared[0].size)
         n_actions = policy.raw(compared).shape[1]
         _check_names("actions", actions, n_actions)

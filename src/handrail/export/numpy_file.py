@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from handrail._storage import to_json
 from handrail._types import Array
-from handrail.constraints import Constraint
 from handrail.export.exported import Exported, Subject, check_ending, write_compared
 from handrail.policies import Policy, affine_layers
+from handrail.rulebook import AnyConstraints
 
 # What a user of the file copies. Every file is compared with its policy through these very lines.
 LOADER = """\
@@ -37,7 +37,7 @@ def outputs(file, states):  # file = dict(np.load("policy.npz")), states (n, n_o
 def export_numpy(
     policy: Policy,
     path: str | Path,
-    constraints: Sequence[Constraint] = (),
+    constraints: AnyConstraints = (),
     *,
     observations: Sequence[str] = (),
     actions: Sequence[str] = (),

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from handrail._storage import to_json
 from handrail._types import Array
-from handrail.constraints import Constraint
 from handrail.errors import InvalidArgument, InvalidPolicy
 from handrail.export.exported import Exported, Subject, check_ending, write_compared
 from handrail.policies import Policy
+from handrail.rulebook import AnyConstraints
 
 OPSET = 18
 
@@ -31,7 +31,7 @@ INPUT = "observations"
 def export_onnx(
     policy: Policy,
     path: str | Path,
-    constraints: Sequence[Constraint] = (),
+    constraints: AnyConstraints = (),
     *,
     observations: Sequence[str] = (),
     actions: Sequence[str] = (),
@@ -48,7 +48,8 @@ def export_onnx(
     Args:
         policy: to export; stays as it is.
         path: of the file.
-        constraints: whose report travels along as metadata.
+        constraints: a list, a `Rulebook` or a constraint file, whose report travels along as
+            metadata; so do a file's names and its text.
         observations: their names, if they have some.
         actions: their names, if they have some.
         constraint_file: the text of one, to travel along.

@@ -17,7 +17,8 @@ import numpy as np
 import torch
 
 from handrail._threads import one_thread
-from handrail.constraints import Violations, measure
+from handrail.constraints import Constraint, Violations
+from handrail.enforcement import measure
 from handrail.errors import InvalidArgument
 from handrail.learning.episode import (
     EVALUATION,
@@ -31,7 +32,7 @@ from handrail.learning.episode import (
 )
 from handrail.learning.progress import counted
 from handrail.policies import Policy, check_fit, clipping, spaces_of
-from handrail.rulebook import AnyConstraints, Stated
+from handrail.rulebook import AnyConstraints, Rulebook, load_constraints
 from handrail.settings import check_count
 
 # Who registers how the models of a library play.
@@ -172,12 +173,12 @@ def evaluate(
     check_count("episodes", episodes)
     if not (np.isfinite(tolerance) and tolerance >= 0.0):
         raise InvalidArgument(f"The tolerance must be 0 or more and finite, not {tolerance!r}.")
-    stated = None if constraints is None else Stated.of(constraints)
+    given = None if constraints is None else load_constraints(constraints)
     _load_what_registers(type(agent))
     stage = _made(env)
     try:
         player = agent_of(agent, stage, deterministic)
-        violations = None if stated is None else _violations(player.policy(), stated, stage)
+        violations = None if given is None else _violations(player.policy(), given, stage)
         # A model of Stable-Baselines3 draws from torch's global stream.
         with one_thread(), torch.random.fork_rng():
             starts = [Start.of(seed, number, EVALUATION) for number in range(episodes)]
@@ -207,7 +208,9 @@ def _made(env: str | gym.Env[Any, Any]) -> gym.Env[Any, Any]:
     )
 
 
-def _violations(policy: Policy, stated: Stated, env: gym.Env[Any, Any]) -> Violations:
-    if stated.rulebook is not None:
-        stated.check_spaces(env.observation_space, env.action_space)
-    return measure(policy, stated.constraints)
+def _violations(
+    policy: Policy, given: Sequence[Constraint] | Rulebook, env: gym.Env[Any, Any]
+) -> Violations:
+    if isinstance(given, Rulebook):  # of actions, only the environment knows the ranges
+        given.check_spaces(env.observation_space, env.action_space)
+    return measure(policy, given)

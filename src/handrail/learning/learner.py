@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from handrail._threads import one_thread
 from handrail._types import Array
-from handrail.constraints import Everywhere, Expansion, expand
+from handrail.constraints import Expansion, expand
 from handrail.enforcement import Enforcement, Rules, make_rules
 from handrail.errors import InvalidArgument
 from handrail.learning.baseline import make_baseline
@@ -47,8 +47,8 @@ from handrail.policies import (
     check_fit,
     clipped,
 )
-from handrail.rulebook import AnyConstraints, Stated
-from handrail.settings import LearnerSettings, check_count
+from handrail.rulebook import AnyConstraints, constraints_of
+from handrail.settings import Everywhere, LearnerSettings, check_count
 
 
 class Learner(ABC):
@@ -83,14 +83,13 @@ class Learner(ABC):
         constraints: AnyConstraints,
         settings: LearnerSettings,
     ) -> None:
-        stated = Stated.of(constraints)
         self.player = make_player(env, settings.episodes_per_update)
         spaces = self.player.spaces
-        stated.check_spaces(*spaces)
+        given = constraints_of(constraints, spaces)
         self.policy = _fresh_policy(spaces, settings.seed) if policy is None else policy
         check_fit(self.policy, spaces)
         self.settings = settings
-        self.constraints = expand(stated.constraints, self.policy) if stated.constraints else None
+        self.constraints = expand(given, self.policy) if given else None
         self.enforcer = self._make_enforcer(self.constraints)
         self.baseline = make_baseline(settings, int(np.prod(spaces[0].shape)))
         self.episodes = self.updates = self.steps = 0

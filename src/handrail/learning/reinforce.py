@@ -12,7 +12,6 @@ from typing import final
 
 import numpy as np
 
-from handrail.constraints import Everywhere, Selection
 from handrail.errors import InfeasibleConstraints
 from handrail.learning.episode import Episode
 from handrail.learning.learner import Learner
@@ -21,7 +20,14 @@ from handrail.learning.record import Record, Seconds
 from handrail.learning.update import Timing, Update, apply_update
 from handrail.policies import Policy
 from handrail.rulebook import AnyConstraints
-from handrail.settings import BaselineName, EnforcementMode, Objective, learner_settings
+from handrail.settings import (
+    BaselineName,
+    EnforcementMode,
+    Everywhere,
+    Objective,
+    Selection,
+    learner_settings,
+)
 from handrail.tangent import Batch
 
 _EVERYWHERE = Everywhere()

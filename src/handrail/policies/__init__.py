@@ -1,7 +1,7 @@
 """What decides: a network, its head, and the layers that it is made of."""
 
 from handrail.policies.categorical import CategoricalPolicy, as_categorical
-from handrail.policies.gaussian import DEFAULT_STD, GaussianPolicy
+from handrail.policies.gaussian import GaussianPolicy
 from handrail.policies.layers import Chain, Layers, affine_layers
 from handrail.policies.network import Architecture, Tensors, load_weights, pack_policy
 from handrail.policies.policy import ROWS_PER_PASS, Actions, Policy
@@ -9,7 +9,6 @@ from handrail.policies.quantity import MEAN, PROBABILITY, Quantity, quantity_nam
 from handrail.policies.spaces import Spaces, action_limits, check_fit, clipped, clipping, spaces_of
 
 __all__ = [
-    "DEFAULT_STD",
     "MEAN",
     "PROBABILITY",
     "ROWS_PER_PASS",

@@ -18,9 +18,7 @@ from handrail.policies.network import fresh_network
 from handrail.policies.policy import Actions, Policy
 from handrail.policies.quantity import MEAN, Quantity
 from handrail.policies.spaces import continuous_spaces
-
-# Of half the range of an action: wide enough to find something out, narrow enough to obey.
-DEFAULT_STD = 0.3
+from handrail.settings import DEFAULT_STD
 
 
 @final

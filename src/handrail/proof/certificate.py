@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any, Literal, final
+from typing import Any, Literal, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from handrail._types import Array, Mask
-from handrail.constraints import Constraint, PlacedConstraint, Rows, refuse_other_quantity
+from handrail.constraints import (
+    Constraint,
+    PlacedConstraint,
+    Rows,
+    refuse_other_quantity,
+    refuse_wrong_types,
+)
 from handrail.errors import InvalidArgument, InvalidConstraint, ShapeMismatch
 from handrail.policies import Layers, Policy
 from handrail.proof.bounder import Bounder
@@ -24,6 +30,7 @@ from handrail.proof.margin import Margin, at_least, at_most
 from handrail.proof.relaxation import Relaxation
 from handrail.proof.vertex_bound import VertexBound
 from handrail.regions import Cells, Cover, ExactCover, Points, Region
+from handrail.rulebook import AnyConstraints, constraints_of
 
 Status = Literal["certified", "counterexample", "unknown"]
 
@@ -86,24 +93,84 @@ class Certificate:
         return float(max(below, above)) if self.certified else np.inf
 
 
+@final
+@dataclass(frozen=True)
+class Certificates(Sequence[Certificate]):
+    """What is known about several constraints, one by one.
+
+    Attributes:
+        certificates: in the order of the constraints.
+    """
+
+    certificates: tuple[Certificate, ...]
+
+    @overload
+    def __getitem__(self, index: int) -> Certificate: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Certificate, ...]: ...
+    def __getitem__(self, index: int | slice) -> Certificate | tuple[Certificate, ...]:
+        return self.certificates[index]
+
+    def __len__(self) -> int:
+        return len(self.certificates)
+
+    @property
+    def certified(self) -> bool:
+        """Whether all of them hold everywhere."""
+        return all(one.certified for one in self)
+
+    @property
+    def worst_violation(self) -> float:
+        """Nowhere is any of them violated more."""
+        return max(one.worst_violation for one in self)
+
+    def __str__(self) -> str:
+        certified = sum(one.certified for one in self)
+        return "\n".join([f"{certified} of {len(self)} certified", *map(str, self)])
+
+
+@overload
 def certify(
     policy: Policy,
-    constraint: Constraint,
+    constraints: Constraint,
+    *,
+    tolerance: float = ...,
+    budget: Budget | None = ...,
+    watch: Watch | None = ...,
+) -> Certificate: ...
+@overload
+def certify(
+    policy: Policy,
+    constraints: AnyConstraints,
+    *,
+    tolerance: float = ...,
+    budget: Budget | None = ...,
+    watch: Watch | None = ...,
+) -> Certificates: ...
+def certify(
+    policy: Policy,
+    constraints: Constraint | AnyConstraints,
     *,
     tolerance: float = 0.0,
     budget: Budget | None = None,
     watch: Watch | None = None,
-) -> Certificate:
+) -> Certificate | Certificates:
     """Prove that a constraint holds at every state of its place, or find a state where it does not.
 
     Args:
         policy: nn.Sequential of Linear layers with ReLU, Tanh or Sigmoid between them.
-        constraint: on a region, or at points; about one state at a time.
+        constraints: one, on a region or at points, about one state at a time; or several, as a
+            list, a `Rulebook`, or the path or bundled name of a constraint file.
         tolerance: violations up to this are allowed.
         budget: when to give up; by default 200,000 cells or a minute for each bound.
         watch: called now and then with the numbers of proven and of open cells.
     """
-    return certify_from(policy, constraint, None, tolerance, budget, watch)
+    if isinstance(constraints, Constraint):
+        return certify_from(policy, constraints, None, tolerance, budget, watch)
+    several = constraints_of(constraints, policy)
+    refuse_wrong_types(several)
+    answers = (certify_from(policy, one, None, tolerance, budget, watch) for one in several)
+    return Certificates(tuple(answers))
 
 
 def certify_from(

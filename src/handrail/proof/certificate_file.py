@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from handrail._package import VERSION
 from handrail._storage import digest_of, read_sealed, to_json, write_sealed
-from handrail._version import VERSION
 from handrail.constraints import Constraint, PlacedConstraint
 from handrail.errors import InvalidCertificate, InvalidRun
 from handrail.policies import Policy, pack_policy

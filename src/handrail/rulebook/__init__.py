@@ -1,29 +1,49 @@
-"""Constraint files: an environment, its names, constraints and settings, in one YAML file."""
+"""Constraint files: an environment, its names, constraints and settings, in one YAML file.
 
-from handrail.rulebook.environment import EnvironmentSpec
-from handrail.rulebook.picture import Picture
-from handrail.rulebook.requirement import Actions
-from handrail.rulebook.rulebook import (
-    AnyConstraints,
-    Rulebook,
-    Stated,
-    bundled,
-    load_rulebook,
-    parse,
-    with_settings,
-)
-from handrail.rulebook.schema import json_schema
+The face is lazy: the schema and the list of bundled files need neither torch nor scipy.
+"""
 
-__all__ = [
-    "Actions",
-    "AnyConstraints",
-    "EnvironmentSpec",
-    "Picture",
-    "Rulebook",
-    "Stated",
-    "bundled",
-    "json_schema",
-    "load_rulebook",
-    "parse",
-    "with_settings",
-]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from handrail._package import lazy_face
+
+if TYPE_CHECKING:
+    from handrail.rulebook.catalogue import Overview as Overview
+    from handrail.rulebook.catalogue import bundled as bundled
+    from handrail.rulebook.catalogue import overviews as overviews
+    from handrail.rulebook.environment import EnvironmentSpec as EnvironmentSpec
+    from handrail.rulebook.picture import Picture as Picture
+    from handrail.rulebook.requirement import Actions as Actions
+    from handrail.rulebook.rulebook import AnyConstraints as AnyConstraints
+    from handrail.rulebook.rulebook import Rulebook as Rulebook
+    from handrail.rulebook.rulebook import constraints_of as constraints_of
+    from handrail.rulebook.rulebook import load_constraints as load_constraints
+    from handrail.rulebook.rulebook import load_rulebook as load_rulebook
+    from handrail.rulebook.rulebook import parse as parse
+    from handrail.rulebook.rulebook import with_settings as with_settings
+    from handrail.rulebook.schema import json_schema as json_schema
+    from handrail.rulebook.source import read_value as read_value
+
+_NAMES = {
+    "catalogue": ("Overview", "bundled", "overviews"),
+    "environment": ("EnvironmentSpec",),
+    "picture": ("Picture",),
+    "requirement": ("Actions",),
+    "rulebook": (
+        "AnyConstraints",
+        "Rulebook",
+        "constraints_of",
+        "load_constraints",
+        "load_rulebook",
+        "parse",
+        "with_settings",
+    ),
+    "schema": ("json_schema",),
+    "source": ("read_value",),
+}
+
+__all__ = sorted(name for names in _NAMES.values() for name in names)  # noqa: PLE0605
+
+__getattr__, __dir__ = lazy_face(__name__, _NAMES)

@@ -1,19 +1,26 @@
-"""The environment that a file names: making it, and comparing it with the file's names."""
+"""The environment that a file names, and whether what the file says fits it.
+
+One owner of that question, whoever asks it: `make`, of the environment it has made, and every verb
+that is given a file, of the policy (or of the spaces) it is about.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import gymnasium as gym
 import numpy as np
 
+from handrail._types import Array
+from handrail.policies import Policy
 from handrail.rulebook.requirement import Actions
 from handrail.rulebook.source import Source, Spot
 
 Environment: TypeAlias = gym.Env[Any, Any]
+Spaces: TypeAlias = tuple[gym.Space[Any], gym.Space[Any]]
 
 
 @final
@@ -32,22 +39,121 @@ class EnvironmentSpec:
     options: Mapping[str, bool | int | float | str]
 
 
+class Misfit(NamedTuple):
+    """Something that a file says and that is not so: it `said` …, but `found` ….
+
+    Attributes:
+        key: of the file.
+        said: a verb and what the file says.
+        found: a verb and what is so.
+        remedy: for the author of the file.
+    """
+
+    key: str
+    said: str
+    found: str
+    remedy: str
+
+
+@final
+@dataclass(frozen=True)
+class Interface:
+    """How many numbers go in and come out, and what those are.
+
+    Attributes:
+        n_observations: how many numbers are observed.
+        n_actions: how many discrete actions there are, or dimensions of a continuous one.
+        continuous: which of the two.
+        ranges: (n_actions, 2) of continuous actions, where they are known.
+    """
+
+    n_observations: int
+    n_actions: int
+    continuous: bool
+    ranges: Array | None = None
+
+    @classmethod
+    def of_spaces(cls, observations: gym.Space[Any], actions: gym.Space[Any]) -> Interface:
+        """Of an environment."""
+        n_observations = int(np.prod(observations.shape or (0,)))
+        if isinstance(actions, gym.spaces.Box):
+            ranges = np.stack([actions.low.ravel(), actions.high.ravel()], axis=1)
+            return cls(n_observations, len(ranges), True, ranges.astype(np.float64))
+        assert isinstance(actions, gym.spaces.Discrete)  # no policy of ours acts in anything else
+        return cls(n_observations, int(actions.n), False)
+
+    @classmethod
+    def of_policy(cls, policy: Policy, states: Array) -> Interface:
+        """Of a policy, tried at states (n, n_observations); `ShapeMismatch` if it refuses them."""
+        n_actions = policy.outputs(states[:1]).shape[1]
+        return cls(states[0].size, n_actions, policy.quantity.is_continuous)
+
+    def misfit(self, observations: Sequence[str], actions: Actions) -> Misfit | None:
+        """The first thing that a file with these names gets wrong about it."""
+        in_order = "Name each of them, in the order of the environment"
+        if self.n_observations != len(observations):
+            return Misfit(
+                "observations",
+                f"names {len(observations)} observations ({', '.join(observations)})",
+                f"observes {self.n_observations} numbers",
+                f"{in_order}.",
+            )
+        if self.continuous != (actions.ranges is not None):
+            return self._other_kind(in_order)
+        if self.n_actions != len(actions):
+            return Misfit(
+                "actions",
+                f"names {len(actions)} actions ({', '.join(actions.names)})",
+                f"has {self.n_actions}",
+                f"{in_order}.",
+            )
+        if self.ranges is not None and actions.ranges is not None:
+            return self._other_ranges(actions.ranges)
+        return None
+
+    def _other_kind(self, in_order: str) -> Misfit:
+        if not self.continuous:
+            found = f"has {self.n_actions} discrete ones"
+            remedy = "Name each of them in a list."
+            return Misfit("actions", "gives ranges of continuous actions", found, remedy)
+        with_range = "" if self.ranges is None else f", with its range: {_intervals(self.ranges)}"
+        found = f"has {self.n_actions} continuous ones"
+        return Misfit("actions", "names discrete actions", found, f"{in_order}{with_range}.")
+
+    def _other_ranges(self, ranges: Sequence[tuple[float, float]]) -> Misfit | None:
+        """Numbers of a file mean something else on another scale."""
+        assert self.ranges is not None  # the caller has looked
+        if np.allclose(ranges, self.ranges, rtol=1e-6):
+            return None
+        return Misfit(
+            "actions",
+            f"gives the actions the ranges {_intervals(ranges)}",
+            f"acts in {_intervals(self.ranges)}",
+            "Write the file in these numbers, or take off what scales the actions (RescaleAction).",
+        )
+
+
 def make(
     spec: EnvironmentSpec,
     source: Source,
-    n_observations: int,
+    observations: Sequence[str],
     actions: Actions,
     render_mode: str | None = None,
 ) -> Environment:
     """The environment, with flat observations, after checking that the file fits it."""
     env = _make(spec, source.spot(("environment",)), render_mode)
     try:
-        _check_observations(env, spec, source, n_observations)
-        _check_actions(env, spec, source, actions)
+        _refuse_other_kinds(env, spec, source.spot(("environment",)))
+        space, action_space = env.observation_space, env.action_space
+        misfit = Interface.of_spaces(space, action_space).misfit(observations, actions)
+        if misfit is not None:
+            raise source.spot((misfit.key,)).error(
+                f"this file {misfit.said}, but {spec.id} {misfit.found}. {misfit.remedy}"
+            )
     except Exception:
         env.close()
         raise
-    if len(env.observation_space.shape or ()) != 1:
+    if len(space.shape or ()) != 1:
         return gym.wrappers.FlattenObservation(env)
     return env
 
@@ -83,72 +189,24 @@ def _is_registered(environment: str) -> bool:
     return True
 
 
-def _check_observations(
-    env: Environment, spec: EnvironmentSpec, source: Source, n_observations: int
-) -> None:
-    space = env.observation_space
-    if not isinstance(space, gym.spaces.Box):
-        raise source.spot(("environment",)).error(
-            f"{spec.id} observes {space}, but constraints need a Box of numbers."
+def _refuse_other_kinds(env: Environment, spec: EnvironmentSpec, spot: Spot) -> None:
+    """Spaces that no file can speak of."""
+    observations, actions = env.observation_space, env.action_space
+    if not isinstance(observations, gym.spaces.Box):
+        raise spot.error(
+            f"{spec.id} observes {observations}, but constraints need a Box of numbers."
         )
-    size = int(np.prod(space.shape))
-    if size != n_observations:
-        raise source.spot(("observations",)).error(
-            f"this file names {n_observations}, but {spec.id} observes {size} numbers. Name each "
-            "of them, in the order of the environment."
-        )
-
-
-def _check_actions(
-    env: Environment, spec: EnvironmentSpec, source: Source, actions: Actions
-) -> None:
-    space = env.action_space
-    if isinstance(space, gym.spaces.Discrete):
-        _check_discrete(space, spec, source, actions)
-    elif isinstance(space, gym.spaces.Box) and len(space.shape) == 1:
-        _check_continuous(space, spec, source, actions)
-    else:
-        raise source.spot(("environment",)).error(
-            f"{spec.id} acts in {space}, but constraints need Discrete actions or a list of "
+    if isinstance(actions, gym.spaces.Discrete):
+        if int(actions.start) != 0:
+            raise spot.error(
+                f"the actions of {spec.id} are numbered from {actions.start}, not from 0."
+            )
+    elif not isinstance(actions, gym.spaces.Box) or len(actions.shape) != 1:
+        raise spot.error(
+            f"{spec.id} acts in {actions}, but constraints need Discrete actions or a list of "
             "numbers (a Box of one axis)."
         )
 
 
-def _check_discrete(
-    space: gym.spaces.Discrete[Any], spec: EnvironmentSpec, source: Source, actions: Actions
-) -> None:
-    if int(space.start) != 0:
-        raise source.spot(("environment",)).error(
-            f"the actions of {spec.id} are numbered from {space.start}, not from 0."
-        )
-    if actions.ranges is not None:
-        raise source.spot(("actions",)).error(
-            f"this file gives ranges of continuous actions, but {spec.id} has {space.n} discrete "
-            "ones. Name each of them in a list."
-        )
-    if int(space.n) != len(actions):
-        raise source.spot(("actions",)).error(
-            f"this file names {len(actions)}, but {spec.id} has {space.n} actions. Name each of "
-            "them, in the order of the environment."
-        )
-
-
-def _check_continuous(
-    space: gym.spaces.Box, spec: EnvironmentSpec, source: Source, actions: Actions
-) -> None:
-    low, high = space.low.tolist(), space.high.tolist()
-    ranges = ", ".join(f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True))
-    if actions.ranges is None:
-        raise source.spot(("actions",)).error(
-            f"this file names discrete actions, but those of {spec.id} are continuous. Give each "
-            f"a name and its range, in the order of the environment: {ranges}."
-        )
-    if len(actions) != len(low):
-        raise source.spot(("actions",)).error(
-            f"this file names {len(actions)}, but {spec.id} takes {len(low)} continuous actions, "
-            f"with the ranges {ranges}. Name each of them."
-        )
-    if not np.allclose(actions.ranges, np.stack([space.low, space.high], axis=1), rtol=1e-6):
-        raise source.spot(("actions",)).error(
-            f"the ranges of this file are not those of {spec.id}: {ranges}."
-        )
+def _intervals(ranges: Iterable[Iterable[float]]) -> str:
+    return ", ".join(f"[{low:g}, {high:g}]" for low, high in ranges)

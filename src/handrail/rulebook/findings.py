@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from handrail.constraints import Everywhere, MaximumDeviation, MaximumReturn
 from handrail.errors import InvalidRulebook
 from handrail.rulebook.schema import (
     GRID,
@@ -23,7 +22,14 @@ from handrail.rulebook.schema import (
     PolytopeEntry,
 )
 from handrail.rulebook.source import KeyPath, Source
-from handrail.settings import Network, RunSettings, expectation
+from handrail.settings import (
+    Everywhere,
+    MaximumDeviation,
+    MaximumReturn,
+    Network,
+    RunSettings,
+    expectation,
+)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

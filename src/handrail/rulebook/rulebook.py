@@ -1,12 +1,15 @@
-"""A constraint file, understood: the environment, its names, the constraints and the settings."""
+"""A constraint file, understood; and the one way in which every verb is given constraints.
+
+A `Rulebook` is what a file says: the environment, its names, the constraints and the settings.
+`constraints_of` takes what a caller has, be it a list of constraints, a rulebook, a path or a
+bundled name, and gives the constraints, checked to be about the policy they are meant for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, final
 
@@ -16,16 +19,17 @@ from pydantic import ValidationError
 
 from handrail.constraints import Constraint
 from handrail.errors import InvalidConstraint, InvalidRulebook, ShapeMismatch
-from handrail.policies import DEFAULT_STD, Quantity
+from handrail.policies import Policy, Quantity
 from handrail.rulebook import environment as environments
+from handrail.rulebook.catalogue import read_file
 from handrail.rulebook.entries import build_constraints
-from handrail.rulebook.environment import Environment, EnvironmentSpec
-from handrail.rulebook.findings import check_format, described, did_you_mean, gather, unknown
+from handrail.rulebook.environment import Environment, EnvironmentSpec, Interface, Spaces
+from handrail.rulebook.findings import check_format, described, gather, unknown
 from handrail.rulebook.picture import Picture, build_picture
 from handrail.rulebook.requirement import Actions
 from handrail.rulebook.schema import File
-from handrail.rulebook.source import KeyPath, Source, Spot, in_words, read, refuse_large
-from handrail.settings import RunSettings
+from handrail.rulebook.source import KeyPath, Source, in_words, read
+from handrail.settings import DEFAULT_STD, RunSettings, selection_in_full
 
 _SCALE: KeyPath = ("settings", "network", "scale")
 
@@ -89,8 +93,41 @@ class Rulebook:
         """The environment; `InvalidRulebook` if there is none, or the file's names do not fit."""
         actions = Actions(self.actions, self.ranges)
         return environments.make(
-            self.environment, self.source, len(self.observations), actions, render_mode
+            self.environment, self.source, self.observations, actions, render_mode
         )
+
+    def check_spaces(self, observations: gym.Space[Any], actions: gym.Space[Any]) -> None:
+        """Refuse to be about an environment with other spaces."""
+        self._check(Interface.of_spaces(observations, actions), "the policy")
+
+    def check_policy(self, policy: Policy, called: str = "the policy") -> None:
+        """Refuse to be about a policy with other observations or actions.
+
+        Args:
+            policy: is tried at one of the constrained states.
+            called: in the message.
+        """
+        try:
+            interface = Interface.of_policy(policy, self.constraints[0].states)
+        except ShapeMismatch as error:
+            raise InvalidRulebook(
+                f"{self.name} names {len(self.observations)} observations "
+                f"({', '.join(self.observations)}), but {called} does not take them. {error} "
+                f"{self._doubt}"
+            ) from error
+        self._check(interface, called)
+
+    def _check(self, interface: Interface, called: str) -> None:
+        misfit = interface.misfit(self.observations, Actions(self.actions, self.ranges))
+        if misfit is not None:
+            raise InvalidRulebook(
+                f"{self.name} {misfit.said}, but {called} {misfit.found}. {self._doubt} "
+                f"{misfit.remedy}"
+            )
+
+    @property
+    def _doubt(self) -> str:
+        return f"Is the file about another environment ({self.environment.id})?"
 
     def scale(self) -> tuple[float, ...]:
         """The typical size of each observation, in their order; 1 where the file says nothing."""
@@ -178,15 +215,12 @@ def _merged(values: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, A
     """Overrides count more; of nested settings, those that are not named stay as they are."""
     merged = {**values, **overrides}
     for key in _NESTED:
-        old, new = values.get(key, {}), _in_full(key, overrides.get(key))
+        old, new = values.get(key, {}), overrides.get(key)
+        if key == "selection":
+            new = selection_in_full(new)
         if isinstance(new, Mapping) and _same_kind(old, new):
             merged[key] = {**old, **new}
     return merged
-
-
-def _in_full(key: str, value: Any) -> Any:
-    """`selection: maximum_return` is short for `selection: {strategy: maximum_return}`."""
-    return {"strategy": value} if key == "selection" and isinstance(value, str) else value
 
 
 def _same_kind(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
@@ -212,152 +246,67 @@ def _has_idle_std(settings: RunSettings, quantity: Quantity) -> bool:
     return not quantity.is_continuous and settings.network.std != DEFAULT_STD
 
 
-def bundled() -> tuple[str, ...]:
-    """The names of the files that come with Handrail."""
-    names = (file.name for file in _bundled_files().iterdir())
-    return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
-
-
 def load_rulebook(path_or_name: str | Path) -> Rulebook:
     """The rulebook of a file.
 
     Args:
         path_or_name: a path, or the name of a bundled file, with or without .yaml.
     """
-    try:
-        file = _find(path_or_name)
-        if isinstance(file, Path):
-            refuse_large(file.stat().st_size, file.name)
-        content = file.read_bytes()
-    except OSError as error:
-        raise InvalidRulebook(f"Cannot read {str(path_or_name)!r}: {error.strerror}.") from error
-    return parse(_decoded(content, file.name), file.name)
-
-
-def _bundled_files() -> Traversable:
-    return resources.files("handrail.rulebook") / "bundled"
-
-
-def _find(path_or_name: str | Path) -> Path | Traversable:
-    path = Path(path_or_name)
-    if path.is_file():
-        return path
-    name = str(path_or_name).removesuffix(".yaml")
-    if name in bundled():
-        return _bundled_files() / f"{name}.yaml"
-    what = "is a directory, not a file" if path.is_dir() else "does not exist"
-    raise InvalidRulebook(
-        f"{str(path_or_name)!r} {what}. Give the path of a constraint file, or one of those that "
-        f"come with Handrail: {', '.join(bundled())}.{did_you_mean(name, bundled())}"
-    )
-
-
-def _decoded(content: bytes, file: str) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise Spot(file, line).error(
-            f"the byte {content[error.start]:#04x} is not UTF-8. A constraint file is text (YAML); "
-            "if this is one, save it as UTF-8."
-        ) from None
+    return parse(*read_file(path_or_name))
 
 
 AnyConstraints = Sequence[Constraint] | Rulebook | str | Path
 
 
-@final
-@dataclass(frozen=True)
-class Stated:
-    """What must hold, and the file that says so, if one does."""
-
-    constraints: Sequence[Constraint]
-    rulebook: Rulebook | None
-
-    @classmethod
-    def of(cls, given: AnyConstraints) -> Stated:
-        """A list is looked at when it meets a policy; a file is read now."""
-        if isinstance(given, Constraint):
-            raise InvalidConstraint(
-                f"Expected a list of constraints, but got the single {type(given).__name__} "
-                f"{given.name!r}. Write [constraint]."
-            )
-        if isinstance(given, str | Path):
-            given = load_rulebook(given)
-        if isinstance(given, Rulebook):
-            return cls(given.constraints, given)
-        if isinstance(given, Sequence) and not isinstance(given, str):
-            return cls(given, None)
+def load_constraints(given: AnyConstraints) -> Sequence[Constraint] | Rulebook:
+    """What was given, its file read: a list is looked at when it meets a policy, a file now."""
+    if isinstance(given, Constraint):
+        raise InvalidConstraint(
+            f"Expected a list of constraints, but got the single {type(given).__name__} "
+            f"{given.name!r}. Write [constraint]."
+        )
+    found = load_rulebook(given) if isinstance(given, str | Path) else given
+    if not isinstance(found, Rulebook | Sequence):
         raise InvalidConstraint(
             f"Expected a list of constraints, a Rulebook, or the path or bundled name of a "
             f"constraint file, but got {type(given).__name__}."
         )
-
-    def check_spaces(self, observations: gym.Space[Any], actions: gym.Space[Any]) -> None:
-        """Refuse what is about another environment than one with these spaces."""
-        if self.rulebook is not None:
-            _check_names(self.rulebook, observations, actions)
-            _check_ranges(self.rulebook, actions)
-        for one in self.constraints:
-            if isinstance(one, Constraint) and one.states.shape[1:] != observations.shape:
-                raise ShapeMismatch(
-                    f"{one.name!r} speaks of states of shape {one.states.shape[1:]}, but the "
-                    f"policy observes {observations.shape}.{_hint(one, observations)}"
-                )
+    return found
 
 
-def _check_names(rulebook: Rulebook, observations: gym.Space[Any], actions: gym.Space[Any]) -> None:
-    n_observations = int(np.prod(observations.shape or (0,)))
-    if n_observations != len(rulebook.observations):
-        raise InvalidRulebook(
-            f"{rulebook.name} names {len(rulebook.observations)} observations "
-            f"({', '.join(rulebook.observations)}), but the policy observes {n_observations} "
-            f"numbers: it is about another environment ({rulebook.environment.id})."
-        )
-    continuous = isinstance(actions, gym.spaces.Box)
-    if continuous != rulebook.quantity.is_continuous:
-        raise InvalidRulebook(
-            f"{rulebook.name} is about {'discrete' if continuous else 'continuous'} actions, but "
-            f"the policy acts in {actions}: it is about another environment "
-            f"({rulebook.environment.id})."
-        )
-    n_actions = _count(actions)
-    if n_actions != len(rulebook.actions):
-        raise InvalidRulebook(
-            f"{rulebook.name} names {len(rulebook.actions)} actions "
-            f"({', '.join(rulebook.actions)}), but the policy has {n_actions}: it is about another "
-            f"environment ({rulebook.environment.id})."
-        )
+def constraints_of(
+    given: AnyConstraints, meant_for: Policy | Spaces | None = None
+) -> Sequence[Constraint]:
+    """The constraints that were given: a list, a `Rulebook`, or a constraint file.
+
+    Args:
+        given: a list is checked against a policy by what is done with it.
+        meant_for: what they must be about: a policy, or a pair (observation_space, action_space).
+    """
+    found = load_constraints(given)
+    constraints = found.constraints if isinstance(found, Rulebook) else found
+    if isinstance(meant_for, tuple):
+        if isinstance(found, Rulebook):
+            found.check_spaces(*meant_for)
+        _refuse_other_shapes(constraints, meant_for[0])
+    elif isinstance(meant_for, Policy) and isinstance(found, Rulebook):
+        found.check_policy(meant_for)
+    return constraints
 
 
-def _check_ranges(rulebook: Rulebook, actions: gym.Space[Any]) -> None:
-    """Numbers of a file mean something else on another scale."""
-    if rulebook.ranges is None or not isinstance(actions, gym.spaces.Box):
-        return
-    ranges = np.stack([actions.low.ravel(), actions.high.ravel()], axis=1)
-    if not np.allclose(rulebook.ranges, ranges, rtol=1e-6):
-        raise InvalidRulebook(
-            f"{rulebook.name} gives the actions the ranges {_intervals(rulebook.ranges)}, but the "
-            f"policy acts in {_intervals(ranges)}. Write the file in these numbers, or take off "
-            "what scales the actions (RescaleAction)."
-        )
+def _refuse_other_shapes(constraints: Sequence[Constraint], space: gym.Space[Any]) -> None:
+    for one in constraints:
+        if isinstance(one, Constraint) and one.states.shape[1:] != space.shape:
+            shape = one.states.shape[1:]
+            raise ShapeMismatch(
+                f"{one.name!r} speaks of states of shape {shape}, but the policy observes "
+                f"{space.shape}.{_hint(shape, space.shape or ())}"
+            )
 
 
-def _intervals(ranges: Iterable[Iterable[float]]) -> str:
-    return ", ".join(f"[{low:g}, {high:g}]" for low, high in ranges)
-
-
-def _count(actions: gym.Space[Any]) -> int:
-    if isinstance(actions, gym.spaces.Box):
-        return int(np.prod(actions.shape))
-    assert isinstance(actions, gym.spaces.Discrete)  # no policy of ours acts in anything else
-    return int(actions.n)
-
-
-def _hint(constraint: Constraint, observations: gym.Space[Any]) -> str:
-    shape = constraint.states.shape[1:]
-    if len(shape) == 3 and (shape[2], *shape[:2]) == observations.shape:
+def _hint(shape: tuple[int, ...], observed: tuple[int, ...]) -> str:
+    if len(shape) == 3 and (shape[2], *shape[:2]) == observed:
         return " Images come with their channels first: numpy.moveaxis(state, -1, 0)."
-    if np.prod(shape) == np.prod(observations.shape or ()):
+    if np.prod(shape) == np.prod(observed):
         return " Give the states the shape of the observations."
     return ""

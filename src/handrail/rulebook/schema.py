@@ -11,7 +11,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     Tag,
@@ -21,12 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from handrail.settings import RunSettings
-
-STRICT = ConfigDict(
-    extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-)
-
+from handrail.settings import STRICT, RunSettings
 
 # Tags of the alternatives: no name in a file can be mistaken for them in pydantic's paths.
 GRID, TEXT, NUMBER, LIST, MAPPING = "<grid>", "<text>", "<number>", "<list>", "<mapping>"

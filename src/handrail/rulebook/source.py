@@ -200,6 +200,18 @@ def read(text: str, file: str) -> Source:
     return Source(file, text, data, walk.lines, walk.blocks)
 
 
+def read_value(text: str) -> Any:
+    """A value as constraint files write it: 1e-4 is a number, no is a text, nothing is None.
+
+    Raises:
+        InvalidRulebook: if it is none.
+    """
+    documents = list(islice(_documents(text, text), 2))
+    if len(documents) > 1:
+        raise Spot(text, documents[1][0]).error("expected one value, but a second one begins here.")
+    return _Walk(text).value(documents[0][1], ()) if documents else None
+
+
 def refuse_large(size: int, file: str) -> None:
     """A file of a megabyte is no constraint file."""
     if size > MAX_BYTES:
@@ -272,10 +284,10 @@ class _Walk:
         result: dict[str, Any] = {}
         for key, (key_node, value) in self._entries(node).items():
             self.lines[*path, key] = _line(key_node)
-            result[key] = self._value(value, (*path, key))
+            result[key] = self.value(value, (*path, key))
         return result
 
-    def _value(self, node: yaml.Node, path: KeyPath) -> Any:
+    def value(self, node: yaml.Node, path: KeyPath) -> Any:
         self._enter(node)
         try:
             if isinstance(node, yaml.MappingNode) and node.tag == MAP:
@@ -295,7 +307,7 @@ class _Walk:
         result = []
         for index, item in enumerate(node.value):
             self.lines[*path, index] = _line(item)
-            result.append(self._value(item, (*path, index)))
+            result.append(self.value(item, (*path, index)))
         return result
 
     def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Any:
@@ -338,7 +350,7 @@ class _Walk:
             yield base
 
     def _key(self, node: yaml.Node) -> str:
-        key = self._value(node, ()) if isinstance(node, yaml.ScalarNode) else None
+        key = self.value(node, ()) if isinstance(node, yaml.ScalarNode) else None
         if not isinstance(key, str):
             shown = f"{node.value!r} is" if isinstance(node, yaml.ScalarNode) else "this is"
             raise self._spot(node).error(f"keys are names, but {shown} not. Put it in quotes.")

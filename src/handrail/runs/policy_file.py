@@ -21,7 +21,7 @@ from handrail.constraints import Constraint
 from handrail.errors import InvalidArgument, InvalidRun
 from handrail.learning import Checkpoint, Learner, Reinforce, counted, make_environment
 from handrail.policies import Policy
-from handrail.rulebook import Rulebook, Stated
+from handrail.rulebook import Rulebook, constraints_of
 from handrail.runs.group import only_run
 from handrail.settings import LearnerSettings
 
@@ -67,7 +67,7 @@ class SavedPolicy(ABC):
 
     def with_constraints_of(self, rulebook: Rulebook) -> Self:
         """The same policy with the constraints of a file instead of its own."""
-        Stated.of(rulebook).check_spaces(*self.spaces)
+        constraints_of(rulebook, self.spaces)
         return replace(
             self,
             constraints=rulebook.constraints,
@@ -82,7 +82,7 @@ class SavedPolicy(ABC):
 
     def check_constraints_of(self, rulebook: Rulebook) -> None:
         """Refuse what could not be saved under these constraints, before any work is done."""
-        Stated.of(rulebook).check_spaces(*self.spaces)
+        constraints_of(rulebook, self.spaces)
 
     @abstractmethod
     def save(self, path: Path, rulebook: Rulebook) -> None:

@@ -20,6 +20,7 @@ from typing import Any, final
 
 import gymnasium as gym
 
+from handrail._package import VERSION
 from handrail._storage import (
     STATE_FORMAT,
     check_format,
@@ -30,7 +31,6 @@ from handrail._storage import (
     write_atomically,
     write_sealed,
 )
-from handrail._version import VERSION
 from handrail.errors import HandrailError, InvalidArgument, InvalidRun, StorageFailure
 from handrail.learning import Checkpoint, Learner, Record, Reinforce, Seconds
 from handrail.policies import CategoricalPolicy, GaussianPolicy, Policy

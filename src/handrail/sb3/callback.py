@@ -10,13 +10,13 @@ import torch
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList, EventCallback
 from torch import Tensor
 
-from handrail.constraints import Selection, chosen_selection
 from handrail.errors import InvalidArgument
 from handrail.proof import Certificate
-from handrail.rulebook import AnyConstraints, Stated
+from handrail.rulebook import AnyConstraints, load_constraints
 from handrail.sb3.keeper import Holding, Keeper
 from handrail.sb3.policy import refuse_normalised_observations
 from handrail.sb3.pressure import Pressure, take_off
+from handrail.settings import Selection, chosen_selection
 
 # Finer is at the mercy of float32: with 1e-6, enforcements on steep networks fail in the rounding
 # of their logits, with 1e-5 none of 48 does (the tests of tests/sb3 about float32).
@@ -63,7 +63,7 @@ class Handrail(BaseCallback):
             raise InvalidArgument(
                 f"The pressure must be 0 (none) or positive and finite, not {pressure!r}."
             )
-        self._stated = Stated.of(constraints)
+        self._constraints = load_constraints(constraints)
         self._tolerance = float(tolerance)
         self._selection = chosen_selection(selection, prove)
         self._strength = float(pressure)
@@ -101,7 +101,7 @@ class Handrail(BaseCallback):
         if self._pressure is not None:
             self._pressure.end()  # left on another model by a training that was interrupted
         if self._keeper is None or not self._keeper.keeps(self.model):
-            self._keeper = Keeper(self.model, self._stated, self._selection, self._tolerance)
+            self._keeper = Keeper(self.model, self._constraints, self._selection, self._tolerance)
             self._history, self._certificates = [], ()
             if self._strength:
                 self._pressure = Pressure(

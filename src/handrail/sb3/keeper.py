@@ -11,12 +11,13 @@ import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 from handrail._threads import one_thread
-from handrail.constraints import Expansion, Selection, expand
+from handrail.constraints import Expansion, expand
 from handrail.enforcement import Enforcement, impossible_at_one_state, make_rules
 from handrail.errors import UnsatisfiedConstraints
 from handrail.policies import Policy
-from handrail.rulebook import Stated
+from handrail.rulebook import AnyConstraints, constraints_of
 from handrail.sb3.policy import policy_of
+from handrail.settings import Selection
 
 _SPACINGS = 4.0
 
@@ -51,7 +52,7 @@ class Keeper:
 
     Args:
         model: its actor is changed in place.
-        stated: what must hold.
+        constraints: what must hold.
         selection: how regions are held.
         tolerance: the largest violation allowed; what is finer than the model computes is not
             asked of it.
@@ -63,13 +64,17 @@ class Keeper:
     """
 
     def __init__(
-        self, model: BaseAlgorithm, stated: Stated, selection: Selection, tolerance: float
+        self,
+        model: BaseAlgorithm,
+        constraints: AnyConstraints,
+        selection: Selection,
+        tolerance: float,
     ) -> None:
         self._model = model
         self._network = model.policy
         self.policy = policy_of(model)
-        stated.check_spaces(model.observation_space, model.action_space)
-        expansion = expand(stated.constraints, self.policy)
+        spaces = model.observation_space, model.action_space
+        expansion = expand(constraints_of(constraints, spaces), self.policy)
         self._fixed = expansion.fixed
         self.tolerance = max(tolerance, _finest(expansion, self.policy))
         self.rules = make_rules(expansion, selection, self.policy)

@@ -1,0 +1,248 @@
+"""Finitely many states, as a file lists them: `where`, all combinations of values, and `table`.
+
+A table is pasted text with a column for each observation and a line for each state; what it leaves
+open, `where` says. Here both become arrays of states, in the order of the observations.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from handrail._types import Array
+from handrail.rulebook.findings import unknown
+from handrail.rulebook.schema import REQUIRE, Grid
+from handrail.rulebook.source import KeyPath, Source, Spot
+
+_SEPARATOR = re.compile(r"[\s,|]+")
+
+
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+
+
+# The line under the header of a Markdown table.
+_RULE = re.compile(r"[-|:+\s]*--[-|:+\s]*")
+
+
+@final
+@dataclass(frozen=True)
+class Row:
+    """One line of a table; `require` is empty where the table has no such column."""
+
+    spot: Spot
+    values: tuple[float, ...]
+    require: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Table:
+    """The columns are observations, in the order of the table."""
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    has_requirements: bool = False
+
+
+def read_table(source: Source, path: KeyPath, text: str, observations: Sequence[str]) -> Table:
+    """The table at this path of the file."""
+    lines = _lines(source, path, text)
+    if not lines:
+        raise source.spot(path).error(
+            "the table is empty. Write table: |, and below it a line with the names of the "
+            "columns and a line for each state."
+        )
+    (header_spot, header), *body = lines
+    names = _SEPARATOR.split(header)
+    has_requirements = names[-1] == REQUIRE
+    columns = tuple(names[:-1] if has_requirements else names)
+    if not body:
+        raise header_spot.error(
+            "the table has a header but no states. Write table: | (with the bar, so that lines "
+            "stay lines), and a line for each state below the header."
+        )
+    _check_columns(header_spot, columns, observations)
+    rows = tuple(_row(spot, line, columns, has_requirements) for spot, line in body)
+    _refuse_repeated_rows(rows)
+    return Table(columns, rows, has_requirements)
+
+
+def _lines(source: Source, path: KeyPath, text: str) -> list[tuple[Spot, str]]:
+    """Lines with content, without comments and outer bars."""
+    lines = []
+    for index, line in enumerate(text.splitlines()):
+        content = line.partition("#")[0].strip(" \t,|")
+        if content and not _RULE.fullmatch(content):
+            lines.append((source.spot_in_block(path, index), content))
+    return lines
+
+
+def _check_columns(spot: Spot, columns: Sequence[str], observations: Sequence[str]) -> None:
+    if REQUIRE in columns:
+        raise spot.error("the column 'require' must be the last one.")
+    if not columns:
+        raise spot.error(
+            "the table has no column for an observation. Use the key `require` for requirements "
+            "alone."
+        )
+    for index, name in enumerate(columns):
+        if name not in observations:
+            raise spot.without_key().error(unknown("observation", name, observations))
+        if name in columns[:index]:
+            raise spot.error(f"the table has two columns {name!r}. Remove one of them.")
+
+
+def _row(spot: Spot, line: str, columns: Sequence[str], has_requirements: bool) -> Row:
+    # A requirement contains blanks: it is what remains behind the numbers.
+    cells = _SEPARATOR.split(line, maxsplit=len(columns) if has_requirements else 0)
+    expected = len(columns) + has_requirements
+    if len(cells) != expected:
+        names = [*columns, REQUIRE] if has_requirements else columns
+        raise spot.error(
+            f"this row has {len(cells)} {'cell' if len(cells) == 1 else 'cells'}, but the table "
+            f"has {expected} columns: {', '.join(names)}."
+        )
+    numbers = zip(columns, cells, strict=False)
+    values = tuple(_number(spot, column, cell) for column, cell in numbers)
+    return Row(spot, values, cells[-1] if has_requirements else "")
+
+
+def _number(spot: Spot, column: str, cell: str) -> float:
+    value = float(cell) if _NUMBER.fullmatch(cell) else math.nan
+    if not math.isfinite(value):
+        raise spot.error(f"expected a number in column {column!r}, but got {cell!r}.")
+    return value
+
+
+def _refuse_repeated_rows(rows: Sequence[Row]) -> None:
+    seen: dict[tuple[object, ...], Spot] = {}
+    for row in rows:
+        first = seen.setdefault((row.values, row.require), row.spot)
+        if first is not row.spot:
+            raise row.spot.error(f"this row repeats line {first.line}. List each state once.")
+
+
+MAX_STATES = 1_000_000
+
+
+# Of all coordinates of a constraint's states together: 160 MB.
+_MAX_NUMBERS = 20_000_000
+
+
+Values = float | list[float] | Grid
+
+
+Block = Mapping[str, Values]
+
+
+@final
+@dataclass(frozen=True)
+class StatesEntry:
+    """Blocks of `where` and a table, which together name every observation once.
+
+    Attributes:
+        spot: for messages about the states as a whole.
+        observations: all of the file's, in its order.
+        blocks: the mappings of `where`; a single empty one if there is none.
+        table: an empty one if there is none.
+    """
+
+    spot: Spot
+    observations: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    table: Table
+
+    @property
+    def count(self) -> int:
+        """How many states there are, over all rows of the table."""
+        in_blocks = (math.prod(map(_count, block.values())) for block in self.blocks)
+        return max(len(self.table.rows), 1) * sum(in_blocks)
+
+    def states(self, rows: Sequence[Row]) -> Array:
+        """(n, n_observations) of all blocks, combined with these rows of the table."""
+        states = [
+            _combine(block, self.table.columns, rows, self.observations) for block in self.blocks
+        ]
+        return np.concatenate(states)
+
+
+def read_place(
+    source: Source,
+    path: KeyPath,
+    where: Block | Sequence[Block] | None,
+    table: Table,
+    observations: tuple[str, ...],
+) -> StatesEntry:
+    """The place of the constraint at this path of the file."""
+    place = (*path, "table" if where is None else "where")
+    if isinstance(where, Mapping) or where is None:
+        blocks: dict[KeyPath, Block] = {place: where or {}}
+    else:
+        blocks = {(*place, index): block for index, block in enumerate(where)}
+    for block_path, block in blocks.items():
+        _check_coverage(source, block_path, block, table, observations)
+    entry = StatesEntry(source.spot(place), observations, tuple(blocks.values()), table)
+    _refuse_too_many(entry)
+    return entry
+
+
+def _check_coverage(
+    source: Source, path: KeyPath, block: Block, table: Table, observations: Sequence[str]
+) -> None:
+    for name in block:
+        spot = source.spot((*path, name))
+        if name not in observations:
+            raise spot.without_key().error(unknown("observation", name, observations))
+        if name in table.columns:
+            raise spot.error(f"{name!r} is also a column of the table. Remove it here or there.")
+    missing = [name for name in observations if name not in block and name not in table.columns]
+    if missing:
+        raise source.spot(path).error(
+            f"nothing is said about {', '.join(missing)}. Give every observation a value, in "
+            "`where` or as a column of `table`."
+        )
+
+
+def _refuse_too_many(entry: StatesEntry) -> None:
+    limit = min(MAX_STATES, _MAX_NUMBERS // len(entry.observations))
+    if entry.count > limit:
+        raise entry.spot.error(
+            f"this describes {entry.count:,} states; a constraint has at most {limit:,}. Use "
+            "coarser grids, or fix some observations."
+        )
+
+
+def _count(values: Values) -> int:
+    if isinstance(values, Grid):
+        return values.count
+    return len(values) if isinstance(values, list) else 1
+
+
+def _axis(values: Values) -> Array:
+    if not isinstance(values, Grid):
+        return np.atleast_1d(np.asarray(values, dtype=np.float64))
+    # Ends near the largest float: the result is not finite, and Points says so.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.linspace(values.from_, values.to, values.count)
+
+
+def _combine(
+    block: Block, columns: Sequence[str], rows: Sequence[Row], observations: Sequence[str]
+) -> Array:
+    """Rows of the table slowest, then the observations of the block in the file's order."""
+    axes = {name: _axis(block[name]) for name in observations if name in block}
+    n_grid = math.prod(len(axis) for axis in axes.values())
+    states = np.empty((max(len(rows), 1), n_grid, len(observations)))
+    period = n_grid
+    for name, axis in axes.items():
+        period //= len(axis)
+        states[:, :, observations.index(name)] = axis[np.arange(n_grid) // period % len(axis)]
+    for column, name in enumerate(columns):
+        values = np.array([row.values[column] for row in rows])
+        states[:, :, observations.index(name)] = values[:, None]
+    return states.reshape(-1, len(observations))
