@@ -39,7 +39,7 @@ class KernelTiming:
         n: states; the kernel is (2n, 2n).
         threads: of torch, on all sides.
         rounds: turns that each had.
-        seconds: handrail.tangent_kernel.
+        seconds: handrail.tangent.tangent_kernel.
         jacrev_ratio: vmap(jacrev) and the product of Jacobians, relative to ours.
         columns: kernel-vector products that were timed, out of 2n.
         columns_ratio: all 2n kernel-vector products (scaled linearly), relative to ours.
@@ -186,6 +186,6 @@ def _refuse_disagreement(policy: hr.CategoricalPolicy) -> None:
         difference = np.abs(kernel.numpy() - ours).max() / np.abs(ours).max()
         if not difference <= _AGREEMENT:
             raise AssertionError(
-                f"handrail.tangent_kernel and {name} differ by {difference:.1e} of the largest "
+                f"handrail.tangent.tangent_kernel and {name} differ by {difference:.1e} of the largest "
                 "entry. A comparison of times would mean nothing."
             )

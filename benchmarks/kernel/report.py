@@ -32,7 +32,7 @@ def kernel_section(kernels: list[KernelTiming], width: int) -> str:
     )
     return f"""## The kernel alone
 
-`handrail.tangent_kernel` (all actions, (2n)² entries, width {width}) against torch.func. \
+`handrail.tangent.tangent_kernel` (all actions, (2n)² entries, width {width}) against torch.func. \
 *jacrev*: vmap of jacrev, 32 states at a time, into one Jacobian, and its product with itself (at \
 n = 4,000 the Jacobian takes 2.2 GB; all stays below 8 GB). *Columns*: kernel-vector products, a \
 vjp at one state and a jvp at all states, vmapped over as many columns as keep the activations of \
@@ -59,8 +59,8 @@ def kernel_figure(results: list[KernelTiming]) -> Figure:
     columns = [one.columns_ratio for one in results]
     left.loglog(sizes, columns, **SECOND, label="kernel-vector products")
     left.loglog(sizes, [one.jacrev_ratio for one in results], **FIRST, label="vmap of jacrev")
-    left.loglog(sizes, np.ones(len(sizes)), **OURS, label="handrail.tangent_kernel")
-    left.set_ylabel("time relative to handrail.tangent_kernel")
+    left.loglog(sizes, np.ones(len(sizes)), **OURS, label="handrail.tangent.tangent_kernel")
+    left.set_ylabel("time relative to handrail.tangent.tangent_kernel")
     left.legend(frameon=False)
     right.semilogx(sizes, [100.0 * one.share_of_peak for one in results], **OURS)
     right.set_ylabel("share of the matrix-product peak (%)")
