@@ -186,6 +186,6 @@ def _refuse_disagreement(policy: hr.CategoricalPolicy) -> None:
         difference = np.abs(kernel.numpy() - ours).max() / np.abs(ours).max()
         if not difference <= _AGREEMENT:
             raise AssertionError(
-                f"handrail.tangent.tangent_kernel and {name} differ by {difference:.1e} of the largest "
+                f"tangent_kernel and {name} differ by {difference:.1e} of the largest "
                 "entry. A comparison of times would mean nothing."
             )
