@@ -40,7 +40,7 @@ from paper.q_learning import learn_q, steps_learned
 from paper.state_choice import measure_choices
 from paper.update_times import measure_times
 
-Say = Callable[[float], None]
+Progress = Callable[[float], None]
 Stop = Callable[[], bool]
 
 OUTCOME, SPENT = "outcome.json", "spent.json"
@@ -126,32 +126,32 @@ class Job(Task):
         """Whether nothing is left to do."""
         return read_finish(self.folder) is not None
 
-    def run(self, say: Callable[[Any], None], stop: Stop) -> None:
-        """Do it, or what is left of it, and say how much of it is done, from 0 to 1."""
+    def run(self, report: Callable[[Any], None], stop: Stop) -> None:
+        """Do it, or what is left of it, and report how much of it is done, from 0 to 1."""
         try:
             if not self.done:
-                self._run(say, stop)
+                self._run(report, stop)
         except OSError as error:
             raise StorageFailure(
                 f"{self.folder}: {error.strerror or error}. What was finished is kept: make room, "
                 "then run the same command again."
             ) from error
 
-    def _run(self, say: Say, stop: Stop) -> None:
+    def _run(self, report: Progress, stop: Stop) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         start, before = monotonic(), read_spent(self.folder)
-        say(self._done_before())
-        finished, message = self._outcome(say, stop)
+        report(self._done_before())
+        finished, message = self._outcome(report, stop)
         spent = before + monotonic() - start
         if finished:
             write_finish(self.folder, message, spent)
         else:
             write_spent(self.folder, spent)
 
-    def _outcome(self, say: Say, stop: Stop) -> tuple[bool, str]:
+    def _outcome(self, report: Progress, stop: Stop) -> tuple[bool, str]:
         """Whether it is finished, and why a learner could not go on."""
         try:
-            return self._work(say, stop), ""
+            return self._work(report, stop), ""
         except _RESULTS as error:
             if not isinstance(self.experiment.study, Training | QLearning):
                 raise  # of the other studies nothing is left that could be shown
@@ -166,20 +166,20 @@ class Job(Task):
             return steps_learned(self.folder) / study.timesteps
         return 0.0
 
-    def _work(self, say: Say, stop: Stop) -> bool:
+    def _work(self, report: Progress, stop: Stop) -> bool:
         """False if it was asked to stop; studies of seconds or a few minutes are not asked."""
         study = self.experiment.study
         match study:
             case Training():
-                return _train(study, self.seed, self.folder / "run", say, stop)
+                return _train(study, self.seed, self.folder / "run", report, stop)
             case QLearning():
-                return learn_q(study, self.seed, self.folder, say, stop)
+                return learn_q(study, self.seed, self.folder, report, stop)
             case Prediction():
-                measure_predictions(study, self.seed, self.folder, say)
+                measure_predictions(study, self.seed, self.folder, report)
             case StateChoice():
-                measure_choices(study, self.seed, self.folder, say)
+                measure_choices(study, self.seed, self.folder, report)
             case UpdateTimes():
-                measure_times(study, self.seed, self.folder, say)
+                measure_times(study, self.seed, self.folder, report)
             case _:
                 raise HandrailError(f"Nobody knows how to do a {type(study).__name__}.")
         return True
@@ -191,12 +191,12 @@ def jobs_of(experiment: Experiment, results: Path) -> list[Job]:
     return [Job(experiment, seed, folder) for seed, folder in enumerate(folders)]
 
 
-def _train(study: Training, seed: int, folder: Path, say: Say, stop: Stop) -> bool:
+def _train(study: Training, seed: int, folder: Path, report: Progress, stop: Stop) -> bool:
     """A run, resumed bit for bit where it was."""
     run = Run.open(folder) if is_run(folder) else Run.create(folder, study.rulebook(seed))
 
     def watch(record: Record, _: Seconds) -> None:
-        say((record.episode + 1) / study.episodes)
+        report((record.episode + 1) / study.episodes)
 
     return run.learn(watch, stop).episodes >= study.episodes
 

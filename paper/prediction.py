@@ -46,7 +46,7 @@ class Predicted:
 
 
 def measure_predictions(
-    study: Prediction, seed: int, folder: Path, say: Callable[[float], None]
+    study: Prediction, seed: int, folder: Path, report: Callable[[float], None]
 ) -> None:
     """Learn without constraints, and predict each update."""
     book = study.rulebook(seed)
@@ -66,7 +66,7 @@ def measure_predictions(
             predicted.append(change.mean(axis=0))
             actual.append((policy.outputs(batch.states) - before).mean(axis=0))
             scores.append(played[0].score)
-            say((number + 1) / study.episodes)
+            report((number + 1) / study.episodes)
     tensors = {
         "predicted": np.array(predicted),
         "actual": np.array(actual),

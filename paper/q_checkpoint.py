@@ -101,7 +101,7 @@ class NumberedEpisodes(gym.Wrapper[Any, Any, Any, Any]):
 
 
 @final
-class Diary(BaseCallback):
+class LearningLog(BaseCallback):
     """Follows one learner: a line per episode, a checkpoint now and then, an ear for `stop`.
 
     Attributes:
@@ -113,14 +113,14 @@ class Diary(BaseCallback):
         folder: Path,
         episodes: NumberedEpisodes,
         identity: dict[str, Any],
-        say: Callable[[float], None],
+        report: Callable[[float], None],
         stop: Callable[[], bool],
         checkpoint_seconds: float,
     ) -> None:
         super().__init__()
         self.stopped = False
         self._folder, self._episodes, self._identity = folder, episodes, identity
-        self._say, self._stop, self._checkpoint_seconds = say, stop, checkpoint_seconds
+        self._report, self._stop, self._checkpoint_seconds = report, stop, checkpoint_seconds
         self._saved_at = self._asked_at = monotonic()
         self._asked_after = 0  # episodes
         self._updates, self._losses, self._loss = 0, 0, 0.0
@@ -205,7 +205,7 @@ class Diary(BaseCallback):
         if episodes == self._asked_after and now - self._asked_at < _ASK_SECONDS:
             return False
         self._asked_after, self._asked_at = episodes, now
-        self._say(min(1.0, self.num_timesteps / self.model._total_timesteps))
+        self._report(min(1.0, self.num_timesteps / self.model._total_timesteps))
         return self._stop()
 
 

@@ -37,7 +37,7 @@ def learn_q(
     study: QLearning,
     seed: int,
     folder: Path,
-    say: Callable[[float], None],
+    report: Callable[[float], None],
     stop: Callable[[], bool],
     checkpoint_seconds: float = 30.0,
 ) -> bool:
@@ -47,7 +47,7 @@ def learn_q(
         study: what to learn.
         seed: of everything.
         folder: where metrics, the checkpoint and the evaluation are; must exist.
-        say: told the fraction of steps that are done.
+        report: told the fraction of steps that are done.
         stop: asked after every episode and about twice a second; True ends the learning early, to
             be resumed by calling this again.
         checkpoint_seconds: how much work a kill may cost; it is done again on resume.
@@ -62,7 +62,7 @@ def learn_q(
     if (folder / EVALUATION).exists():
         return True
     with one_thread():
-        return _learn(study, seed, folder, say, stop, checkpoint_seconds)
+        return _learn(study, seed, folder, report, stop, checkpoint_seconds)
 
 
 def steps_learned(folder: Path) -> int:
@@ -82,31 +82,33 @@ def _learn(
     study: QLearning,
     seed: int,
     folder: Path,
-    say: Callable[[float], None],
+    report: Callable[[float], None],
     stop: Callable[[], bool],
     checkpoint_seconds: float,
 ) -> bool:
-    from paper.q_checkpoint import Diary, NumberedEpisodes  # noqa: PLC0415
+    from paper.q_checkpoint import LearningLog, NumberedEpisodes  # noqa: PLC0415
 
     episodes = NumberedEpisodes(_make(study.environment), seed)
     try:
         model = _make_model(study.settings, episodes, seed)
-        diary = Diary(folder, episodes, _identity(study, seed), say, stop, checkpoint_seconds)
-        diary.restore(model)
+        log = LearningLog(
+            folder, episodes, _identity(study, seed), report, stop, checkpoint_seconds
+        )
+        log.restore(model)
         try:
             # Told only what is left, Stable-Baselines3 adds what is done: the schedules of
             # exploration and learning rate span the whole study, however often it is resumed.
             left = study.timesteps - model.num_timesteps
-            model.learn(left, callback=diary, log_interval=None, reset_num_timesteps=False)  # type: ignore[arg-type]
-            if not diary.stopped:
-                diary.save(model)
+            model.learn(left, callback=log, log_interval=None, reset_num_timesteps=False)  # type: ignore[arg-type]
+            if not log.stopped:
+                log.save(model)
         finally:
-            diary.close()
+            log.close()
     finally:
         episodes.close()
-    if diary.stopped:
+    if log.stopped:
         return False
-    say(1.0)
+    report(1.0)
     return _evaluate(model, study, seed, folder, stop)
 
 

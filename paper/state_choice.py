@@ -68,7 +68,7 @@ class Choices:
 
 
 def measure_choices(
-    study: StateChoice, seed: int, folder: Path, say: Callable[[float], None]
+    study: StateChoice, seed: int, folder: Path, report: Callable[[float], None]
 ) -> None:
     """Learn, and keep what every update compares."""
     book = study.rulebook(seed)
@@ -86,7 +86,7 @@ def measure_choices(
     tensors: dict[str, Array] = {}
     scores, worst, paths = [], [], []
 
-    def look(episodes: Sequence[Episode], batch: Batch) -> None:
+    def note(episodes: Sequence[Episode], batch: Batch) -> None:
         gradient = policy_gradient(policy, batch)
         scores.append(candidates.scores(policy, gradient, settings.step_size)[_FIRST])
         worst.append(max(float(one.max()) for one in candidates.violations(policy)))
@@ -95,12 +95,12 @@ def measure_choices(
     with one_thread():
         for episode in range(study.episodes):
             before = output_over(policy, plane, book.picture.action)
-            learner.turn(look)
+            learner.turn(note)
             if episode in study.maps:
                 tensors[f"probability.{episode}"] = before
                 tensors[f"stars.{episode}"] = np.concatenate(learner.active_states)
                 tensors[f"trajectory.{episode}"] = paths[-1]
-            say((episode + 1) / study.episodes)
+            report((episode + 1) / study.episodes)
     tensors["scores"], tensors["worst"] = np.array(scores), np.array(worst)
     save_state(folder / FILE, tensors, {"maps": [one for one in study.maps if one < len(scores)]})
 

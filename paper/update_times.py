@@ -55,7 +55,7 @@ class Times:
 
 
 def measure_times(
-    study: UpdateTimes, seed: int, folder: Path, say: Callable[[float], None]
+    study: UpdateTimes, seed: int, folder: Path, report: Callable[[float], None]
 ) -> None:
     """Every sweep; sizes take turns, so a slow moment does not fall on one of them alone."""
     policy = wide_policy(study.width, seed)
@@ -72,7 +72,7 @@ def measure_times(
         for turn in range(_REPETITIONS):
             for number, (sweep, size, measure) in enumerate(cases):
                 measured.setdefault(sweep, {}).setdefault(size, []).append(measure())
-                say((turn * len(cases) + number + 1) / (_REPETITIONS * len(cases)))
+                report((turn * len(cases) + number + 1) / (_REPETITIONS * len(cases)))
     tensors = {}
     for sweep, by_size in measured.items():
         tensors[f"{sweep}.sizes"] = np.array(list(by_size), dtype=np.float64)

@@ -57,11 +57,13 @@ class Trained:
 class _Scores(BaseCallback):
     """Notes every episode that ends; stops when asked to."""
 
-    def __init__(self, say: Callable[[float], None], stop: Callable[[], bool], steps: int) -> None:
+    def __init__(
+        self, report: Callable[[float], None], stop: Callable[[], bool], steps: int
+    ) -> None:
         super().__init__()
         self.scores: list[float] = []
         self.ends: list[int] = []
-        self._say, self._stop, self._steps = say, stop, steps
+        self._report, self._stop, self._steps = report, stop, steps
 
     def _on_step(self) -> bool:
         for info in self.locals["infos"]:
@@ -71,7 +73,7 @@ class _Scores(BaseCallback):
         return True
 
     def _on_rollout_start(self) -> None:
-        self._say(self.num_timesteps / self._steps)
+        self._report(self.num_timesteps / self._steps)
 
     def _on_rollout_end(self) -> None:
         if self._stop():
@@ -114,11 +116,11 @@ class ArmRun(Task):
         }
         return sha256(to_json(known).encode()).hexdigest()[:8]
 
-    def run(self, say: Callable[[Any], None], stop: Callable[[], bool]) -> None:
+    def run(self, report: Callable[[Any], None], stop: Callable[[], bool]) -> None:
         """Train and write; nothing is written if it was stopped."""
         try:
             with one_thread():
-                trained = _train(self.comparison, self.arm, self.seed, say, stop)
+                trained = _train(self.comparison, self.arm, self.seed, report, stop)
         except _Stopped:
             return
         write_atomically(self.path, to_json(asdict(trained)).encode())
@@ -139,7 +141,7 @@ def _train(
     comparison: Comparison,
     arm: Arm,
     seed: int,
-    say: Callable[[float], None],
+    report: Callable[[float], None],
     stop: Callable[[], bool],
 ) -> Trained:
     env = make_vec_env(comparison.environment, n_envs=comparison.n_envs, seed=seed)
@@ -151,7 +153,7 @@ def _train(
         device="cpu",
         **comparison.settings,
     )
-    scores = _Scores(say, stop, comparison.steps)
+    scores = _Scores(report, stop, comparison.steps)
     callbacks: list[BaseCallback] = [scores]
     handrail = None
     if arm != "plain":
