@@ -124,7 +124,7 @@ Selection = Annotated[
 ]
 
 
-class _Learning(BaseModel, ABC):
+class _LearningSettings(BaseModel, ABC):
     """What a learner needs to know, whoever sets it."""
 
     model_config = STRICT
@@ -174,7 +174,7 @@ class _Learning(BaseModel, ABC):
 
 
 @final
-class LearnerSettings(_Learning):
+class LearnerSettings(_LearningSettings):
     """The settings of `Reinforce`."""
 
 
@@ -196,7 +196,7 @@ class Network(BaseModel):
 
 
 @final
-class RunSettings(_Learning):
+class RunSettings(_LearningSettings):
     """The settings of a whole run: those of the learner, its network, and how long it learns."""
 
     episodes: Annotated[int, Field(ge=1)] = 100

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 from torch import Tensor
 
-from handrail._programs import solve_minimum_norm
+from handrail._minimum_norm import solve_minimum_norm
 from handrail._types import Array
 from handrail.constraints import Expansion, Rows, concatenate
 from handrail.enforcement.enforcer import Rules, make_rules

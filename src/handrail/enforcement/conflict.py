@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 from scipy.optimize import linprog
 
-from handrail._programs import CONFLICT_RATIO, scale_rows, solve_minimum_norm
+from handrail._minimum_norm import CONFLICT_RATIO, scale_rows, solve_minimum_norm
 from handrail._types import Array, Indices
 from handrail.constraints import Expansion, Rows, concatenate
 from handrail.policies import Quantity

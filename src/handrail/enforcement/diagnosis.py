@@ -13,7 +13,7 @@ from typing import final
 import numpy as np
 from scipy.spatial import KDTree
 
-from handrail._programs import MinimumNorm, solve_minimum_norm
+from handrail._minimum_norm import MinimumNorm, solve_minimum_norm
 from handrail._types import Array, Indices
 from handrail.constraints import Rows, Violations, expand, measure_rows
 from handrail.enforcement.conflict import (

@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 
-from handrail._programs import MinimumNorm, solve_soft
+from handrail._minimum_norm import MinimumNorm, solve_soft
 from handrail._types import Array, Indices
 from handrail.constraints import Rows, expand
 from handrail.enforcement.candidates import Candidates

@@ -18,7 +18,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from handrail._programs import MinimumNorm, solve_minimum_norm
+from handrail._minimum_norm import MinimumNorm, solve_minimum_norm
 from handrail._types import Array, Indices
 from handrail.enforcement.conflict import Contradiction
 from handrail.enforcement.linearisation import Linearisation

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from handrail import _programs
-from handrail._programs import SOFT_PRICE, MinimumNorm, solve_minimum_norm, solve_soft
+from handrail import _minimum_norm
+from handrail._minimum_norm import SOFT_PRICE, MinimumNorm, solve_minimum_norm, solve_soft
 from handrail._types import Array
 
 INF = np.inf
@@ -140,7 +140,7 @@ def test_the_fallback_gives_the_same_answer(program: tuple[Array, Array, Array])
     expected = solve_minimum_norm(*program)
     assume(expected.method == "daqp")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_programs, "_daqp_active", lambda *_: None)
+        patch.setattr(_minimum_norm, "_daqp_active", lambda *_: None)
         answer = solve_minimum_norm(*program)
     np.testing.assert_allclose(answer.x, expected.x, atol=1e-6 * float(np.linalg.norm(expected.x)))
 
@@ -151,7 +151,7 @@ def test_a_wrong_answer_of_the_solver_is_not_believed(monkeypatch: pytest.Monkey
     matrix = rng.normal(size=(12, 20))
     lower, upper = np.abs(rng.normal(size=12)), np.full(12, INF)
     expected = solve_minimum_norm(matrix, lower, upper)
-    monkeypatch.setattr(_programs, "_daqp_active", lambda m, lo, hi: np.sign(lo) * 0.0)
+    monkeypatch.setattr(_minimum_norm, "_daqp_active", lambda m, lo, hi: np.sign(lo) * 0.0)
     answer = solve_minimum_norm(matrix, lower, upper)
     assert answer.method == "nnls"
     np.testing.assert_allclose(answer.x, expected.x, atol=1e-10)
@@ -173,7 +173,7 @@ def test_two_contradictory_rows(first: float, second: float) -> None:
 
 def test_a_price_below_the_multiplier_is_paid_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """One row x ≥ b at price P p < 1: ½ (x/b)² + P p (b - x)/b is least at x = P p b."""
-    monkeypatch.setattr(_programs, "SOFT_PRICE", 1.0)
+    monkeypatch.setattr(_minimum_norm, "SOFT_PRICE", 1.0)
     answer = solve_soft(np.array([[2.0]]), np.array([0.6]), np.array([INF]), np.array([0.25]))
     assert 2.0 * answer.x[0] == pytest.approx(0.25 * 0.6, rel=1e-8)
 
@@ -183,7 +183,7 @@ def test_two_coupled_rows_one_at_its_price(monkeypatch: pytest.MonkeyPatch) -> N
 
     Stationarity x = λ₁ a₁ + λ₂ a₂ with λ₂ at its price π₂ gives λ₁ = b - c π₂ from a₁·x = b.
     """
-    monkeypatch.setattr(_programs, "SOFT_PRICE", 1.0)
+    monkeypatch.setattr(_minimum_norm, "SOFT_PRICE", 1.0)
     c, s, b = -0.6, 0.8, 1.0
     matrix = np.array([[1.0, 0.0], [c, s]])
     answer = solve_soft(matrix, np.array([b, b]), np.full(2, INF), np.array([100.0, 0.1]))
