@@ -80,6 +80,7 @@ def progress_line(goal: Goal, shown: bool) -> Iterator[Callable[[Sequence[Record
             progress.update(task, completed=done, brief=in_brief(tuple(recent)))
 
         yield advance
+        progress.refresh()  # in a notebook, rich leaves the end out
 
 
 def _can_be_animated(console: Console) -> bool:

@@ -1,0 +1,114 @@
+"""Constraints kept on a model: as finely as its precision allows, or not at all and in words."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from stable_baselines3 import PPO
+from torch import nn
+
+import handrail as hr
+from handrail.constraints.selection import Everywhere
+from handrail.rulebook.rulebook import Stated
+from handrail.sb3.callback import Handrail
+from handrail.sb3.keeper import Keeper
+from handrail.sb3.policy import policy_of
+from tests.support.sb3_models import (
+    CARTPOLE,
+    CARTPOLE_STATES,
+    REQUIRED,
+    Numbers,
+    changed,
+    parameters,
+    ppo,
+    probabilities,
+)
+
+
+def test_holding_once() -> None:
+    model = ppo()
+    keeper = Keeper(model, Stated.of(CARTPOLE), Everywhere(), 1e-5)
+    before = parameters(model)
+    holding, enforcement = keeper.hold()
+    assert enforcement.satisfied
+    assert holding.timesteps == 0
+    assert holding.violation_before > 0.4
+    assert holding.violation_after <= 1e-5
+    moved = [p.detach() - before[name] for name, p in model.policy.named_parameters()]
+    size = torch.sqrt(sum((one.double().square().sum() for one in moved), torch.tensor(0.0)))
+    assert holding.parameter_change == pytest.approx(float(size), rel=1e-3)
+    assert probabilities(model, CARTPOLE_STATES)[[0, 1], [0, 1]].min() >= 0.95 - REQUIRED
+    again, _ = keeper.hold()
+    assert (again.iterations, again.parameter_change) == (0, 0.0)
+    assert keeper.keeps(model)
+    assert not keeper.keeps(ppo())
+
+
+class TestFailure:
+    def test_training_stops_and_the_policy_is_as_it_was(self) -> None:
+        model = ppo()
+        before = parameters(model)
+        both = [*CARTPOLE, hr.AtMost(0.5, 0, hr.Points(CARTPOLE_STATES[:1]), name="no")]
+        with pytest.raises(
+            hr.errors.UnsatisfiedConstraints,
+            match=r"After 0 timesteps .*as PPO left it.*Relax one of them\.$",
+        ):
+            model.learn(64, callback=Handrail(both))
+        assert not changed(model, before)
+
+
+def test_large_mean_actions_are_held_as_finely_as_float32_tells_them_apart() -> None:
+    """Next to 750, numbers are 6e-5 apart, and this bound is in the middle of two of them."""
+    bound = 750.0 + 0.5 * float(np.spacing(np.float32(750.0)))
+    model = ppo(Numbers(actions=gym.spaces.Box(-1000.0, 1000.0, (1,))))
+    rail = Handrail([hr.Equal(bound, hr.Mean(0), hr.Points([[0.3, -0.2, 0.1, 0.5]]))])
+    model.learn(64, callback=rail)
+    assert 1e-5 < rail.worst_violation <= 4.0 * np.finfo(np.float32).eps * bound
+
+
+def steep(scale: float, seed: int, **settings: Any) -> PPO:
+    """All weights times a number."""
+    settings["ortho_init"] = False
+    model = PPO("MlpPolicy", "CartPole-v1", seed=seed, device="cpu", policy_kwargs=settings)
+    with torch.no_grad():
+        for parameter in model.policy.parameters():
+            parameter.mul_(scale)
+    return model
+
+
+def test_a_finer_tolerance_than_the_default_is_too_fine_for_float32() -> None:
+    """Logits near 200 are 1.5e-5 apart; the bound asks for half of that between two of them."""
+    half = 0.5 * float(np.spacing(np.float32(200.0)))
+    rule = hr.Equal(1.0 / (1.0 + np.exp(-half)), 0, hr.Points(np.zeros((1, 4))))
+    for tolerance, possible in ((1e-5, True), (1e-6, False)):
+        model = steep(0.0, 0, net_arch=[])
+        network: Any = model.policy
+        network.action_net.bias.data[:] = torch.tensor([200.0, 201.0])
+        assert hr.enforce(policy_of(model), [rule], tolerance).satisfied is possible
+
+
+@pytest.mark.slow
+def test_the_default_tolerance_is_not_too_fine_for_float32() -> None:
+    """Steep networks: all weights times 8."""
+    makes: list[Any] = [hr.AtLeast, hr.Equal]
+    for seed, width, activation, kind in itertools.product(
+        range(6), (64, 256), (nn.Tanh, nn.ReLU), makes
+    ):
+        rng = np.random.default_rng(seed)
+        chosen = zip(
+            rng.normal(size=(8, 4)),
+            rng.integers(0, 2, 8).tolist(),
+            rng.uniform(0.02, 0.98, 8).tolist(),
+            strict=True,
+        )
+        constraints = [
+            kind(bound, action, hr.Points(state), name=f"s{number}")
+            for number, (state, action, bound) in enumerate(chosen)
+        ]
+        model = steep(8.0, seed, activation_fn=activation, net_arch=[width, width])
+        hr.enforce(policy_of(model), constraints, 1e-5).raise_if_unsatisfied()
