@@ -16,7 +16,7 @@ from handrail.errors import InvalidArgument, InvalidRulebook, UnsatisfiedConstra
 from handrail.learning.learner import Learner
 from handrail.learning.record import Record, Seconds
 from handrail.learning.update import Timing, Update
-from handrail.rulebook.rulebook import AnyConstraints
+from handrail.rulebook import AnyConstraints
 from handrail.settings import LearnerSettings
 from tests.conftest import small_policy
 from tests.support.environments import corridor

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import platform
 import shutil
 import signal
 import time
@@ -14,14 +15,18 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 
-from handrail._storage import load_state
+import handrail as hr
+from handrail._storage import load_state, read_sealed, write_sealed
 from handrail.errors import EnvironmentFailure, HandrailError, InvalidRun, StorageFailure
 from handrail.learning.record import Record, Seconds
+from handrail.proof.certificate_file import verify_certificates
 from handrail.rulebook import Rulebook, bundled, load_rulebook, parse, with_settings
 from handrail.runs.metrics import METRICS, TIMINGS
 from handrail.runs.run import CONFIGURATION, CONSTRAINTS, Run, is_run, make_agent
 from tests.support.environments import Corridor, Failing
+from tests.support.paths import DATA
 
 gym.register("Corridor-v0", entry_point="tests.support.environments:Corridor", max_episode_steps=20)
 gym.register(
@@ -353,3 +358,78 @@ def test_every_bundled_file_is_obeyed_from_the_first_step_on(name: str) -> None:
     records = agent.learn(episodes=2)
     assert max(record.violation_before or 0.0 for record in records) <= 1e-6
     assert max(record.violation_after or 0.0 for record in records) <= 1e-6
+
+
+class TestRunsOfBefore:
+    """A run that was written before packages were made of the modules goes on as it would have."""
+
+    @pytest.fixture
+    def run(self, tmp_path: Path) -> Run:
+        shutil.copytree(DATA / "before_the_house" / "run", tmp_path / "run")
+        return Run.open(tmp_path / "run")
+
+    def test_it_shows_what_it_recorded(self, run: Run) -> None:
+        records = run.records()
+        assert [one.episode for one in records] == list(range(6))
+        assert records[-1].steps == sum(one.length for one in records)
+        assert max(one.violation_before or 0.0 for one in records) <= 1e-6
+
+    def test_its_policy_plays_and_obeys(self, run: Run) -> None:
+        agent = run.agent()
+        assert agent.episodes == 6
+        evaluation = agent.evaluate(episodes=3)
+        assert evaluation.satisfied
+        assert min(evaluation.lengths) > 5
+        assert hr.evaluate(agent, run.rulebook.make_environment(), run.rulebook).satisfied
+
+    def test_it_continues_as_it_would_have(self, run: Run) -> None:
+        run.with_episodes(9).learn()
+        text = (DATA / "before_the_house" / "continued.jsonl").read_text(encoding="utf-8")
+        expected = [json.loads(line) for line in text.splitlines()]
+        found = [one.to_dict() for one in Run.open(run.folder).records()[6:]]
+        assert len(found) == len(expected) == 3
+        for one, other in zip(found, expected, strict=True):
+            assert one.keys() == other.keys()
+            for key, value in other.items():
+                # Floats differ in the last bits from processor to processor; counts do not.
+                near = isinstance(value, float) and key != "score"
+                assert one[key] == (pytest.approx(value, rel=1e-6) if near else value), key
+
+    def test_its_certificate_is_proven_again(self, run: Run) -> None:
+        policy = run.agent().policy
+
+        def prove(constraint: hr.Constraint, tolerance: float) -> hr.Certificate:
+            return hr.certify(policy, constraint, tolerance=tolerance)
+
+        certificate, constraints = run.folder / "certificate.json", run.rulebook.constraints
+        found = verify_certificates(certificate, policy, constraints, prove)
+        assert [one.status for one in found] == ["certified", "certified"]
+        run.with_episodes(7).learn()
+        learned = run.agent().policy
+        with pytest.raises(
+            hr.errors.InvalidCertificate, match=r"is about other weights .* Prove it again\."
+        ):
+            verify_certificates(certificate, learned, constraints, prove)
+
+    def test_it_does_not_say_by_which_versions(self, run: Run) -> None:
+        configuration = read_sealed(run.folder / CONFIGURATION)
+        assert "versions" not in configuration
+        run.with_episodes(7)
+        assert read_sealed(run.folder / CONFIGURATION)["settings"]["episodes"] == 7
+        assert Run.open(run.folder).rulebook.settings.episodes == 7
+
+
+def test_a_run_says_what_it_was_started_with(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", book(episodes=2))
+    versions = read_sealed(run.folder / CONFIGURATION)["versions"]
+    assert versions == {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "gymnasium": gym.__version__,
+    }
+    altered = {**read_sealed(run.folder / CONFIGURATION), "versions": {"torch": "0.1"}}
+    write_sealed(run.folder / CONFIGURATION, altered)
+    run.with_episodes(3)  # another goal is no other start
+    assert read_sealed(run.folder / CONFIGURATION)["versions"] == {"torch": "0.1"}
+    assert Run.open(run.folder).rulebook.settings.episodes == 3

@@ -13,8 +13,6 @@ from stable_baselines3 import PPO
 from torch import nn
 
 import handrail as hr
-from handrail.constraints.selection import Everywhere
-from handrail.rulebook.rulebook import Stated
 from handrail.sb3.callback import Handrail
 from handrail.sb3.keeper import Keeper
 from handrail.sb3.policy import policy_of
@@ -32,7 +30,7 @@ from tests.support.sb3_models import (
 
 def test_holding_once() -> None:
     model = ppo()
-    keeper = Keeper(model, Stated.of(CARTPOLE), Everywhere(), 1e-5)
+    keeper = Keeper(model, CARTPOLE, hr.Everywhere(), 1e-5)
     before = parameters(model)
     holding, enforcement = keeper.hold()
     assert enforcement.satisfied
