@@ -420,9 +420,10 @@ def test_a_file_of_continuous_actions() -> None:
     text = text.replace("    std: 0.2\n", "")
     discrete = parse(re.sub(r"torque (<=|>=) -?1.5", r"torque \1 0.5", text), "discrete.yaml")
     with pytest.raises(
-        hr.errors.InvalidRulebook, match="is about discrete actions, but the policy acts"
+        hr.errors.InvalidRulebook,
+        match="discrete names discrete actions, but the policy has 1 continuous",
     ):
         model.learn(64, callback=Handrail(discrete))
     other = PPO("MlpPolicy", "MountainCar-v0", **SMALL)
-    with pytest.raises(hr.errors.InvalidRulebook, match="is about continuous actions"):
+    with pytest.raises(hr.errors.InvalidRulebook, match="gives ranges of continuous actions"):
         other.learn(64, callback=Handrail("mountain_car_continuous"))
