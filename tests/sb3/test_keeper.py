@@ -110,3 +110,31 @@ def test_the_default_tolerance_is_not_too_fine_for_float32() -> None:
         ]
         model = steep(8.0, seed, activation_fn=activation, net_arch=[width, width])
         hr.enforce(policy_of(model), constraints, 1e-5).raise_if_unsatisfied()
+
+
+class TestNoLongerTheSameNetwork:
+    def kept(self) -> tuple[PPO, Keeper]:
+        model = ppo()
+        keeper = Keeper(model, CARTPOLE, hr.Everywhere(), 1e-5)
+        keeper.hold()
+        return model, keeper
+
+    def test_a_layer_that_was_replaced(self) -> None:
+        model, keeper = self.kept()
+        network: Any = model.policy
+        network.action_net = nn.Linear(64, 2)
+        with pytest.raises(hr.errors.InvalidPolicy, match="its outputs differ by up to"):
+            keeper.hold()
+
+    def test_a_hook_that_was_added(self) -> None:
+        model, keeper = self.kept()
+        network: Any = model.policy
+        network.mlp_extractor.policy_net.register_forward_hook(lambda _, __, outputs: 0 * outputs)
+        with pytest.raises(hr.errors.InvalidPolicy, match="policy_net has a forward hook"):
+            keeper.hold()
+
+    def test_a_method_that_was_replaced(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, keeper = self.kept()
+        monkeypatch.setattr(model.policy, "predict", lambda *_, **__: (np.array([0]), None))
+        with pytest.raises(hr.errors.InvalidPolicy, match="it has a `predict` of its own instead"):
+            keeper.hold()

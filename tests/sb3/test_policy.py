@@ -9,7 +9,7 @@ import pytest
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.torch_layers import MlpExtractor
-from torch import nn
+from torch import Tensor, nn
 
 import handrail as hr
 from handrail._types import Array
@@ -132,3 +132,29 @@ def test_the_noise_is_a_copy() -> None:
     again = policy_of(model)
     assert isinstance(again, hr.GaussianPolicy)
     np.testing.assert_allclose(again.std, np.e, rtol=1e-6)
+
+
+class TestHooks:
+    """What acts must be what is measured: PyTorch runs hooks of whatever is called."""
+
+    @staticmethod
+    def spoil(module: nn.Module, inputs: Any, outputs: Any) -> Any:
+        return outputs * 0.0 if isinstance(outputs, Tensor) else outputs
+
+    @pytest.mark.parametrize("where", ["mlp_extractor", "mlp_extractor.policy_net", ""])
+    def test_around_the_layers(self, where: str) -> None:
+        model = ppo()
+        container = model.policy.get_submodule(where)
+        container.register_forward_hook(self.spoil)
+        name = where.rpartition(".")[2] or "ActorCriticPolicy"
+        with pytest.raises(hr.errors.InvalidPolicy, match=f"{name} has a forward hook, so the mod"):
+            policy_of(model)
+
+    def test_of_a_layer(self) -> None:
+        """It belongs to the layer, and so to the policy."""
+        model = ppo()
+        states = np.random.default_rng(0).normal(size=(5, 4))
+        network: Any = model.policy
+        network.action_net.register_forward_hook(lambda _, __, outputs: outputs + outputs**2)
+        found = policy_of(model).outputs(states)
+        np.testing.assert_allclose(found, probabilities(model, states), atol=1e-6)

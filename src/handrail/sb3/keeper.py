@@ -16,7 +16,7 @@ from handrail.enforcement import Enforcement, impossible_at_one_state, make_rule
 from handrail.errors import UnsatisfiedConstraints
 from handrail.policies import Policy
 from handrail.rulebook import AnyConstraints, constraints_of
-from handrail.sb3.policy import policy_of
+from handrail.sb3.policy import policy_of, refuse_changed
 from handrail.settings import Selection
 
 _SPACINGS = 4.0
@@ -87,6 +87,7 @@ class Keeper:
         """Make the model obey now; on failure it is as it was."""
         start = perf_counter()
         self._network.set_training_mode(False)  # as it acts; `train` goes back by itself
+        refuse_changed(self._network, self.policy)  # what is held must be what acts
         with one_thread():
             before = self.rules.measure(self.policy).worst_violation
             result = self.rules.hold(self.policy, self.tolerance)

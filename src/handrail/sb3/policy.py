@@ -1,12 +1,14 @@
-"""The actor of an actor-critic policy as a module of its own, on the very same parameters.
+"""The policy that a model of Stable-Baselines3 acts by: its actor, on the very same parameters.
 
-What the critic uses as well is no part of it: changing that would change what the critic says.
+First whether the model's layers alone decide, then the actor as a module of its own, then the head
+that its distribution is; in the end both are compared at a few observations. What the critic uses
+as well is no part of the actor: changing that would change what the critic says.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, final
 
 import gymnasium as gym
@@ -26,111 +28,12 @@ from handrail.policies import CategoricalPolicy, GaussianPolicy, Policy, Quantit
 # An `ActorCriticPolicy`, or sb3-contrib's `MaskableActorCriticPolicy`, which is none but looks it.
 ActorCritic = Any
 
-
-@final
-class PreparedActor(nn.Module):
-    """Layers of the actor, behind what is not theirs to change.
-
-    Args:
-        prepare: observations (n, *observation_shape) to what the layers take. A plain function:
-            copies of the module share it, and nothing it uses is among the module's parameters.
-        layers: to the raw outputs (n, n_actions).
-        observation_shape: of one observation, which the layers do not tell.
-    """
-
-    def __init__(
-        self,
-        prepare: Callable[[Tensor], Tensor],
-        layers: nn.Sequential,
-        observation_shape: tuple[int, ...],
-    ) -> None:
-        super().__init__()
-        self._prepare = prepare
-        self.observation_shape = observation_shape
-        self.layers = layers
-
-    def forward(self, observations: Tensor) -> Tensor:
-        """Raw outputs (n, n_actions), in the precision of the layers."""
-        dtype = next(self.layers.parameters()).dtype
-        outputs: Tensor = self.layers(self._prepare(observations).to(dtype))
-        return outputs
-
-
-def actor_of(policy: ActorCritic) -> nn.Module:
-    """Observations (n, *observation_shape) to logits or mean actions (n, n_actions).
-
-    A plain nn.Sequential wherever observations reach the layers as they are: that is what proofs
-    and the fast passes look into.
-    """
-    extractor = policy.pi_features_extractor
-    layers = [*_layers(policy.mlp_extractor.policy_net), policy.action_net]
-    shape: tuple[int, ...] = policy.observation_space.shape
-    scaled = policy.normalize_images and is_image_space(policy.observation_space)
-    if type(extractor) is FlattenExtractor and not scaled:
-        flatten = [nn.Flatten()] if len(shape) > 1 else []
-        return nn.Sequential(*flatten, *layers)
-    if _shares_parameters(extractor, critic_parts(policy)):
-        return PreparedActor(_features(policy, extractor), nn.Sequential(*layers), shape)
-    return PreparedActor(_as_seen(policy), nn.Sequential(extractor, *layers), shape)
-
-
-def critic_parts(policy: ActorCritic) -> tuple[nn.Module, ...]:
-    """All that the value of a state comes from."""
-    return policy.vf_features_extractor, policy.mlp_extractor.value_net, policy.value_net
-
-
-def critic_parameters(policy: ActorCritic) -> Iterator[nn.Parameter]:
-    """Those that must stay as they are."""
-    for part in critic_parts(policy):
-        yield from part.parameters()
-
-
-def _layers(network: nn.Module) -> list[nn.Module]:
-    return list(network) if type(network) is nn.Sequential else [network]
-
-
-def _shares_parameters(part: nn.Module, others: tuple[nn.Module, ...]) -> bool:
-    theirs = {id(parameter) for other in others for parameter in other.parameters()}
-    return any(id(parameter) in theirs for parameter in part.parameters())
-
-
-def _as_seen(policy: ActorCritic) -> Callable[[Tensor], Tensor]:
-    """Observations as Stable-Baselines3 shows them to the network: images between 0 and 1."""
-    space: gym.Space[Any] = policy.observation_space
-    normalize_images: bool = policy.normalize_images
-
-    def prepare(observations: Tensor) -> Tensor:
-        seen = preprocess_obs(observations, space, normalize_images=normalize_images)
-        assert isinstance(seen, Tensor)  # observations of several parts are refused
-        return seen
-
-    return prepare
-
-
-def _features(policy: ActorCritic, extractor: nn.Module) -> Callable[[Tensor], Tensor]:
-    """What a features extractor makes of observations, at its present weights and precision."""
-    as_seen = _as_seen(policy)
-
-    def prepare(observations: Tensor) -> Tensor:
-        with torch.no_grad():
-            features: Tensor = extractor(as_seen(observations))
-        return features
-
-    return prepare
-
-
 WHAT_WORKS = "PPO, A2C, TRPO and MaskablePPO"
-
-
 _PARTS = ("pi_features_extractor", "mlp_extractor", "action_net", "value_net", "action_dist")
-
 
 # Of sb3-contrib, which is optional: a model that uses these modules has imported them.
 _MASKABLE = "sb3_contrib.common.maskable.policies"
-
-
 _MASKED = "sb3_contrib.common.maskable.distributions"
-
 
 # All that stands between the layers and an action: in rollouts, in updates and in `predict`.
 _WAYS_TO_ACT = (
@@ -143,13 +46,8 @@ _WAYS_TO_ACT = (
     "extract_features",
 )
 
-
 _PROBES = 4  # observations at which the actor is compared with the policy it was taken from
-
-
 _AGREEMENT = 1e-3  # of the spread of the raw outputs: those of a fresh network are tiny
-
-
 _ROUNDING = 32.0 * float(np.finfo(np.float32).eps)  # of their size
 
 
@@ -169,9 +67,8 @@ def policy_of(model: BaseAlgorithm) -> Policy:
     refuse_normalised_observations(model)
     _refuse_observations(policy.observation_space)
     policy.set_training_mode(False)
-    actor = actor_of(policy)
-    untouchable = {id(parameter) for parameter in critic_parameters(policy)}
-    if any(id(parameter) in untouchable for parameter in actor.parameters()):
+    actor = _actor_of(policy)
+    if _shares_parameters(actor, _critic_parts(policy)):
         raise InvalidPolicy(
             f"The actor of this {type(policy).__name__} shares layers with its critic, so it "
             "cannot be changed alone. Give each its own layers behind the features extractor."
@@ -179,6 +76,12 @@ def policy_of(model: BaseAlgorithm) -> Policy:
     found = _by_distribution(policy, actor)
     _compare(policy, found)
     return found
+
+
+def refuse_changed(policy: ActorCritic, found: Policy) -> None:
+    """Refuse a network that no longer acts by the layers that were found in it."""
+    _refuse_other_ways_to_act(policy)
+    _compare(policy, found)
 
 
 def refuse_normalised_observations(model: BaseAlgorithm) -> None:
@@ -227,11 +130,11 @@ def _actor_critic(model: Any) -> ActorCritic:
             "`policy_net`. Name the actor's part of a custom network policy_net, the critic's "
             "value_net."
         )
-    _refuse_own_ways_to_act(policy)
+    _refuse_other_ways_to_act(policy)
     return policy
 
 
-def _refuse_own_ways_to_act(policy: ActorCritic) -> None:
+def _refuse_other_ways_to_act(policy: ActorCritic) -> None:
     """By identity: what a method of somebody else does at other weights, no numbers can tell."""
     bases = _known_policies()
     base = next((one for one in bases if isinstance(policy, one)), None)
@@ -248,6 +151,18 @@ def _refuse_own_ways_to_act(policy: ActorCritic) -> None:
                 f"its own instead of that of {base.__name__}. Handrail changes layers, so it "
                 "cannot hold a policy with a forward pass of its own. Put what it does into "
                 "policy_net or a features extractor."
+            )
+    # Of what contains the layers; those of a layer belong to the actor.
+    containers = {
+        type(policy).__name__: policy,
+        "mlp_extractor": policy.mlp_extractor,
+        "policy_net": policy.mlp_extractor.policy_net,
+    }
+    for name, container in containers.items():
+        if container._forward_hooks or container._forward_pre_hooks:
+            raise InvalidPolicy(
+                f"{name} has a forward hook, so the model does not act by its layers alone. Remove "
+                "it, or put it on a layer."
             )
 
 
@@ -268,6 +183,92 @@ def _refuse_observations(space: gym.Space[Any]) -> None:
             f"Constraints speak of states as arrays of numbers (Box), but this model observes "
             f"{space}. Wrap the environment with gymnasium.wrappers.FlattenObservation."
         )
+
+
+def _actor_of(policy: ActorCritic) -> nn.Module:
+    """Observations (n, *observation_shape) to logits or mean actions (n, n_actions).
+
+    A plain nn.Sequential wherever observations reach the layers as they are: that is what proofs
+    and the fast passes look into.
+    """
+    extractor = policy.pi_features_extractor
+    layers = [*_layers(policy.mlp_extractor.policy_net), policy.action_net]
+    shape: tuple[int, ...] = policy.observation_space.shape
+    scaled = policy.normalize_images and is_image_space(policy.observation_space)
+    if type(extractor) is FlattenExtractor and not scaled:
+        flatten = [nn.Flatten()] if len(shape) > 1 else []
+        return nn.Sequential(*flatten, *layers)
+    if _shares_parameters(extractor, _critic_parts(policy)):
+        return PreparedActor(_features(policy, extractor), nn.Sequential(*layers), shape)
+    return PreparedActor(_as_seen(policy), nn.Sequential(extractor, *layers), shape)
+
+
+def _layers(network: nn.Module) -> list[nn.Module]:
+    return list(network) if type(network) is nn.Sequential else [network]
+
+
+def _critic_parts(policy: ActorCritic) -> tuple[nn.Module, ...]:
+    """All that the value of a state comes from."""
+    return policy.vf_features_extractor, policy.mlp_extractor.value_net, policy.value_net
+
+
+def _shares_parameters(part: nn.Module, others: tuple[nn.Module, ...]) -> bool:
+    theirs = {id(parameter) for other in others for parameter in other.parameters()}
+    return any(id(parameter) in theirs for parameter in part.parameters())
+
+
+def _as_seen(policy: ActorCritic) -> Callable[[Tensor], Tensor]:
+    """Observations as Stable-Baselines3 shows them to the network: images between 0 and 1."""
+    space: gym.Space[Any] = policy.observation_space
+    normalize_images: bool = policy.normalize_images
+
+    def prepare(observations: Tensor) -> Tensor:
+        seen = preprocess_obs(observations, space, normalize_images=normalize_images)
+        assert isinstance(seen, Tensor)  # observations of several parts are refused
+        return seen
+
+    return prepare
+
+
+def _features(policy: ActorCritic, extractor: nn.Module) -> Callable[[Tensor], Tensor]:
+    """What a features extractor makes of observations, at its present weights and precision."""
+    as_seen = _as_seen(policy)
+
+    def prepare(observations: Tensor) -> Tensor:
+        with torch.no_grad():
+            features: Tensor = extractor(as_seen(observations))
+        return features
+
+    return prepare
+
+
+@final
+class PreparedActor(nn.Module):
+    """Layers of the actor, behind what is not theirs to change.
+
+    Args:
+        prepare: observations (n, *observation_shape) to what the layers take. A plain function:
+            copies of the module share it, and nothing it uses is among the module's parameters.
+        layers: to the raw outputs (n, n_actions).
+        observation_shape: of one observation, which the layers do not tell.
+    """
+
+    def __init__(
+        self,
+        prepare: Callable[[Tensor], Tensor],
+        layers: nn.Sequential,
+        observation_shape: tuple[int, ...],
+    ) -> None:
+        super().__init__()
+        self._prepare = prepare
+        self.observation_shape = observation_shape
+        self.layers = layers
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """Raw outputs (n, n_actions), in the precision of the layers."""
+        dtype = next(self.layers.parameters()).dtype
+        outputs: Tensor = self.layers(self._prepare(observations).to(dtype))
+        return outputs
 
 
 def _by_distribution(policy: ActorCritic, actor: nn.Module) -> Policy:
