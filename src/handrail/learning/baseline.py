@@ -13,6 +13,7 @@ from typing import final
 
 import numpy as np
 from scipy.signal import lfilter
+from typing_extensions import override
 
 from handrail._types import Array
 from handrail.errors import InvalidArgument
@@ -52,24 +53,26 @@ class Baseline(ABC):
 class NoBaseline(Baseline):
     """The returns themselves."""
 
+    @override
     def advantages(self, episodes: Sequence[Episode], discount: float) -> list[Array]:
-        """Discounted returns."""
         return [discounted(episode.rewards, discount) for episode in episodes]
 
+    @override
     def memory(self) -> dict[str, Array]:
-        """Nothing."""
         return {}
 
+    @override
     def recall(self, memory: Mapping[str, Array]) -> None:
-        """Nothing to recall."""
+        """There is nothing to recall."""
 
 
 @final
 class Standardised(Baseline):
     """Mean 0 and (unbiased) standard deviation 1 over the update, as the paper's authors do."""
 
+    @override
     def advantages(self, episodes: Sequence[Episode], discount: float) -> list[Array]:
-        """Standardised returns; all zero where they do not differ."""
+        """All zero where returns do not differ."""
         returns = [discounted(episode.rewards, discount) for episode in episodes]
         together = np.concatenate(returns)
         deviation = float(together.std(ddof=1)) if len(together) > 1 else 0.0
@@ -77,12 +80,13 @@ class Standardised(Baseline):
             return [np.zeros(len(one)) for one in returns]
         return [(one - together.mean()) / deviation for one in returns]
 
+    @override
     def memory(self) -> dict[str, Array]:
-        """Nothing."""
         return {}
 
+    @override
     def recall(self, memory: Mapping[str, Array]) -> None:
-        """Nothing to recall."""
+        """There is nothing to recall."""
 
 
 @final
@@ -128,6 +132,7 @@ class TimeAverage(Baseline):
         self._recent: deque[Array] = deque(maxlen=window)
         self._scale = RunningScale(window)
 
+    @override
     def advantages(self, episodes: Sequence[Episode], discount: float) -> list[Array]:
         """Returns minus the average over the window, which these episodes join first."""
         returns = [discounted(episode.rewards, discount) for episode in episodes]
@@ -139,13 +144,14 @@ class TimeAverage(Baseline):
         average = padded.mean(axis=0)
         return self._scale.in_units([one - average[: len(one)] for one in returns])
 
+    @override
     def memory(self) -> dict[str, Array]:
         """The returns of recent episodes, oldest first."""
         saved = {f"returns.{i:06d}": returns for i, returns in enumerate(self._recent)}
         return {**saved, "spread": self._scale.memory()}
 
+    @override
     def recall(self, memory: Mapping[str, Array]) -> None:
-        """Continue with these recent episodes."""
         self._recent.clear()
         self._recent.extend(memory[key] for key in sorted(memory) if key.startswith("returns."))
         self._scale.recall(memory["spread"])
@@ -179,6 +185,7 @@ class Value(Baseline):
         self._squares, self._moments = np.zeros((0, size, size)), np.zeros((0, size))
         self._scale = RunningScale(window)
 
+    @override
     def advantages(self, episodes: Sequence[Episode], discount: float) -> list[Array]:
         """Σ_j (γλ)^j δ_{k+j} with δ_k = r_k + γ V(s_{k+1}) - V(s_k), after these joined the fit."""
         features = [_features(np.concatenate([e.states, e.final_state[None]])) for e in episodes]
@@ -209,6 +216,7 @@ class Value(Baseline):
         errors = episode.rewards + discount * values[1:] - values[:-1]
         return discounted(errors, discount * self._decay)
 
+    @override
     def memory(self) -> dict[str, Array]:
         """The weights, and the moments of recent episodes, oldest first."""
         return {
@@ -218,8 +226,8 @@ class Value(Baseline):
             "spread": self._scale.memory(),
         }
 
+    @override
     def recall(self, memory: Mapping[str, Array]) -> None:
-        """Continue with these weights and recent episodes."""
         self._weights = memory["weights"]
         self._squares, self._moments = memory["squares"], memory["moments"]
         self._scale.recall(memory["spread"])

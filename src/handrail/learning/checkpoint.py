@@ -14,6 +14,7 @@ from typing import Any, final
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from handrail._storage import (
     STATE_FORMAT,
@@ -264,17 +265,17 @@ class SavedConstraints(Constraint):
     priority: float = 1.0
 
     @property
+    @override
     def states(self) -> Array:
-        """The states of all rows."""
         return self.saved.states
 
     @property
+    @override
     def quantity(self) -> Quantity:
-        """Of the rows."""
         return self.saved.quantity
 
+    @override
     def rows(self, n_actions: int) -> Rows:
-        """The rows themselves."""
         if self.saved.weights.shape[1] != n_actions:
             raise ShapeMismatch(
                 f"The saved constraints speak of {self.saved.weights.shape[1]} actions, but the "

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import gymnasium as gym
+from typing_extensions import override
 
 from handrail.errors import EnvironmentFailure, InvalidArgument
 from handrail.learning.episode import (
@@ -69,8 +70,8 @@ class SequentialPlayer(Player):
         self.spaces = spaces_of(env)
         self._episodes = episodes
 
+    @override
     def play(self, policy: Policy, which: Round) -> list[Episode]:
-        """One episode after the other."""
         played = []
         for number in range(which.first, which.first + self._episodes):
             start = which.start(number)
@@ -99,8 +100,8 @@ class VectorPlayer(Player):
             )
         self._rounds = max(1, episodes // envs.num_envs)
 
+    @override
     def play(self, policy: Policy, which: Round) -> list[Episode]:
-        """A round of episodes side by side, as often as an update needs."""
         n = self._envs.num_envs
         played: list[Episode] = []
         for first in range(which.first, which.first + n * self._rounds, n):

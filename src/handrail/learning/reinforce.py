@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import final
 
 import numpy as np
+from typing_extensions import override
 
 from handrail.errors import InfeasibleConstraints
 from handrail.learning.episode import Episode
@@ -109,6 +110,7 @@ class Reinforce(Learner):
         super().__init__(env, policy, constraints, settings)
         self._obey()
 
+    @override
     def turn(self, before_update: BeforeUpdate | None = None) -> tuple[list[Record], Seconds]:
         """One update of Algorithm 2, from as many episodes as it has.
 
