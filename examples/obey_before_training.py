@@ -22,12 +22,12 @@ from handrail._types import Array
 from handrail.constraints.violations import bound_in_words, state_in_words
 from handrail.learning.episode import Start, drawing, play
 from handrail.report.drawing import draw_policy, draw_states, new_figure
-from handrail.report.plane import Slice
+from handrail.report.plane import Plane
 from handrail.rulebook.rulebook import load_rulebook
 
 EPISODES = 20
 RIGHT = 1
-PLANE = Slice(
+PLANE = Plane(
     at=(0.0, 0.0, 0.0, 0.0),
     horizontal=2,
     vertical=3,

@@ -20,7 +20,7 @@ from handrail.constraints import expand
 from handrail.enforcement.candidates import Candidates
 from handrail.errors import InvalidArgument
 from handrail.learning import Episode, Reinforce
-from handrail.report import default_plane
+from handrail.report import Plane
 from handrail.report.drawing import output_over
 from handrail.runs import make_policy
 from handrail.settings import Everywhere
@@ -80,8 +80,7 @@ def measure_choices(
     expansion = expand(book.constraints, policy)
     candidates = Candidates(expansion, selection)
     learner = Reinforce.with_settings(env, policy, book.constraints, settings)
-    plane = default_plane(book)
-    assert plane is not None
+    plane = Plane.of(book)
     assert book.picture is not None  # bundled files have one
     tensors: dict[str, Array] = {}
     scores, worst, paths = [], [], []

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from handrail._types import Indices
 from handrail.regions import Region
-from handrail.report import Slice
+from handrail.report import Plane
 from handrail.report.drawing import (
     draw_output,
     draw_regions,
@@ -72,7 +72,7 @@ def _shade(episode: int, episodes: int) -> tuple[float, float, float, float]:
 def maps_figure(
     columns: Sequence[tuple[str, Sequence[Map]]],
     regions: Sequence[Region],
-    plane: Slice,
+    plane: Plane,
     action: str,
 ) -> Figure:
     """The policy in some episodes (rows) under each strategy (columns)."""

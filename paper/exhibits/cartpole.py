@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from handrail.enforcement import measure
 from handrail.policies import Policy
-from handrail.report import Slice, default_plane
+from handrail.report import Plane
 from handrail.report.drawing import output_over
 from handrail.report.policy_panels import policy_figure
 from handrail.runs import Run
@@ -192,24 +192,22 @@ def _policy(results: Results) -> Content:
     )
 
 
-def _steepest(policy: Policy, plane: Slice) -> float:
+def _steepest(policy: Policy, plane: Plane) -> float:
     """The largest change of the probability between neighbours on a grid of the plane."""
     probability = output_over(policy, plane, LEFT)
     return max(float(np.abs(np.diff(probability, axis=axis)).max()) for axis in (0, 1))
 
 
-def cartpole_plane(run: Run) -> Slice:
+def cartpole_plane(run: Run) -> Plane:
     """The slice at x = ẋ = 0."""
-    plane = default_plane(run.rulebook)
-    assert plane is not None  # the file has a picture
-    return plane
+    return Plane.of(run.rulebook)
 
 
 def cartpole_policy_figure(run: Run) -> Figure:
     """The learned policy at x = ẋ = 0, of pushing left as in the paper, with units."""
     assert run.rulebook.picture is not None
     book = replace(run.rulebook, picture=replace(run.rulebook.picture, action=LEFT))
-    figure = policy_figure(book, run.agent(), cartpole_plane(run))
+    figure = policy_figure(run, book)
     panel = figure.axes[0]
     panel.set_xlabel(CARTPOLE_AXES[0])
     panel.set_ylabel(CARTPOLE_AXES[1])

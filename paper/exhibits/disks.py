@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from handrail._types import Array, Indices
-from handrail.report.plane import constrained_regions, default_plane
+from handrail.report import Plane
+from handrail.report.subject import Domain
 from handrail.rulebook import load_rulebook
 from paper.drawing.regions import choice_figure, maps_figure
 from paper.exhibit import Claim, Content, Drawing, Exhibit, Table
@@ -119,14 +120,13 @@ def _moves(found: list[Choices]) -> float:
 
 def _points(n_points: int) -> Array:
     """(n_points, 2) of the first disk, as the study cut it."""
-    points: Array = constrained_regions(load_rulebook("cartpole_disks"))[0].cover(n_points)[:, 2:]
+    points: Array = Domain.of("cartpole_disks").regions[0].cover(n_points)[:, 2:]
     return points
 
 
 def _policies(results: Results) -> Content:
     book = load_rulebook("cartpole_disks")
-    plane = default_plane(book)
-    assert plane is not None
+    plane = Plane.of(book)
     assert book.picture is not None
     seeds = {name: results.choices(name) for name, _, _ in _STRATEGIES}
     last = [[one.maps[-1].probability for one in found] for found in seeds.values()]
@@ -155,7 +155,7 @@ def _policies(results: Results) -> Content:
                 "disks-policy",
                 maps_figure(
                     [(title, seeds[name][0].maps) for name, title, _ in _STRATEGIES],
-                    constrained_regions(book),
+                    Domain.of(book).regions,
                     plane,
                     book.actions[book.picture.action],
                 ),

@@ -1,46 +1,47 @@
-"""`handrail evaluate` on files: edited policies, saved learners, models of Stable-Baselines3."""
+"""`handrail evaluate`: runs, edited policies, saved learners, models of Stable-Baselines3."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+import shutil
 from pathlib import Path
 
-import pytest
-
 import handrail as hr
-from handrail.cli import app as commands
-from handrail.cli import evaluate as scoring
 from handrail.rulebook.rulebook import parse, with_settings
 from handrail.runs.policy_file import open_policy
 from handrail.runs.run import Run
 from handrail.sb3.callback import TOLERANCE
+from tests.cli.conftest import Caller
+from tests.cli.test_prove import LEANING
 from tests.runs.test_run import TEXT
 from tests.support.sb3_models import ppo
 
-Evaluate = Callable[..., tuple[int, str, str]]
+
+def test_evaluate_reports_scores_and_obedience(group: Path, handrail: Caller) -> None:
+    code, out, _ = handrail("evaluate", str(group), "--episodes", "3")
+    assert code == 0
+    assert out.count("3 episodes:") == 2
+    assert "0 of 2 constraint rows violated" in out
+    assert "go on [0]" in out
 
 
-@pytest.fixture
-def evaluate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Evaluate:
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        """Exit code, output and errors of `handrail evaluate …`."""
-        monkeypatch.setattr(sys, "argv", ["handrail", "evaluate", *map(str, arguments)])
-        monkeypatch.setattr(scoring.out, "width", 200)
-        with pytest.raises(SystemExit) as exit_code:
-            commands.main()
-        captured = capsys.readouterr()
-        return int(exit_code.value.code or 0), captured.out, captured.err
-
-    return call
+def test_evaluate_says_what_it_plays(group: Path, handrail: Caller, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(group / "seed-4", copy)
+    _, out, _ = handrail("evaluate", str(copy), "--episodes", "1", "--rows", "1")
+    assert "seed 4 (policy after 12 episodes)" in out
+    assert "1 further rows are no worse" in out
+    for checkpoint in (copy / "checkpoints").iterdir():
+        checkpoint.unlink()
+    _, out, _ = handrail("evaluate", str(copy), "--episodes", "1")
+    assert "policy after 0 episodes, 12 behind what was recorded: resume it first" in out
 
 
-def test_a_saved_learner(evaluate: Evaluate, tmp_path: Path) -> None:
+def test_a_saved_learner(handrail: Caller, tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", parse(TEXT, "corridor"))
     run.learn()
     agent = run.agent()
     agent.save(tmp_path / "agent.safetensors")
-    code, out, error = evaluate(tmp_path / "agent.safetensors", "--episodes", "3")
+    code, out, error = handrail("evaluate", tmp_path / "agent.safetensors", "--episodes", "3")
     assert (code, error) == (0, "")
     expected = hr.evaluate(
         agent, run.rulebook.make_environment(), list(run.rulebook.constraints), 3, tolerance=1e-6
@@ -50,20 +51,26 @@ def test_a_saved_learner(evaluate: Evaluate, tmp_path: Path) -> None:
     stricter = tmp_path / "stricter.yaml"
     stricter.write_text(TEXT.replace("on >= 0.9", "on >= 0.9999"))
     for path in (tmp_path / "agent.safetensors", tmp_path / "run"):
-        code, out, _ = evaluate(path, "--constraints", stricter, "--episodes", "2")
+        code, out, _ = handrail("evaluate", path, "--constraints", stricter, "--episodes", "2")
         assert code == 0
         assert "2 of 2 constraint rows violated" in out
 
 
-def test_a_model_of_stable_baselines3(evaluate: Evaluate, tmp_path: Path) -> None:
+def test_a_model_of_stable_baselines3(handrail: Caller, tmp_path: Path) -> None:
     model = ppo()
     model.save(tmp_path / "model.zip")
-    code, _, error = evaluate(tmp_path / "model.zip")
+    code, _, error = handrail("evaluate", tmp_path / "model.zip")
     assert code == 2
     assert "does not say which environment its policy acts in" in error
     assert "--constraints FILE" in error
-    code, out, error = evaluate(
-        tmp_path / "model.zip", "--constraints", "cartpole", "--episodes", "3", "--deterministic"
+    code, out, error = handrail(
+        "evaluate",
+        tmp_path / "model.zip",
+        "--constraints",
+        "cartpole",
+        "--episodes",
+        "3",
+        "--deterministic",
     )
     assert (code, error) == (0, "")
     book = hr.load_rulebook("cartpole")
@@ -85,13 +92,20 @@ def test_a_model_is_not_held_to_more_than_float32_can(tmp_path: Path) -> None:
     assert opened.with_constraints_of(coarse).tolerance == 1e-3
 
 
-def test_what_cannot_be_evaluated(evaluate: Evaluate, tmp_path: Path) -> None:
+def test_what_cannot_be_evaluated(handrail: Caller, tmp_path: Path) -> None:
     ppo().save(tmp_path / "model.zip")
     for arguments, words in (
         ((tmp_path / "model",), f"Did you mean {tmp_path / 'model.zip'}?"),
         ((tmp_path / "model.zip", "--constraints", "acrobot"), "acrobot names 6 observations"),
         ((tmp_path,), "holds no run"),
     ):
-        code, _, error = evaluate(*arguments)
+        code, _, error = handrail("evaluate", *arguments)
         assert code == 2
         assert words in error
+
+
+def test_fresh_states(handrail: Caller, tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", parse(LEANING, "leaning"))
+    run.learn()
+    _, out, _ = handrail("evaluate", run.folder, "--episodes", "1", "--fresh", "3000")
+    assert "On 3,000 fresh states of the regions: 0 violated (0.00%)" in out

@@ -10,7 +10,7 @@ import pytest
 
 import handrail as hr
 from handrail.report.drawing import draw_policy, draw_states, new_figure
-from handrail.report.plane import Slice
+from handrail.report.plane import Plane
 from tests.conftest import small_policy
 from tests.support.paths import ROOT
 from tests.support.scripts import load_script
@@ -63,7 +63,7 @@ def test_the_demonstration(
 
 
 def test_a_slice_is_a_grid_over_two_coordinates() -> None:
-    plane = Slice((1.0, 2.0, 3.0), 2, 0, (-1.0, 1.0), (5.0, 6.0))
+    plane = Plane((1.0, 2.0, 3.0), 2, 0, (-1.0, 1.0), (5.0, 6.0))
     across, up, states = plane.states()
     assert states.shape == (len(across) * len(up), 3)
     np.testing.assert_array_equal(states[:, 1], 2.0)
@@ -73,7 +73,7 @@ def test_a_slice_is_a_grid_over_two_coordinates() -> None:
 
 def test_the_policy_is_drawn_as_it_is() -> None:
     policy = small_policy()
-    plane = Slice((0.0, 0.0, 0.0), 0, 1, (-1.0, 1.0), (-2.0, 2.0))
+    plane = Plane((0.0, 0.0, 0.0), 0, 1, (-1.0, 1.0), (-2.0, 2.0))
     axes = new_figure(3, 3).subplots()
     mesh = draw_policy(axes, policy, plane, action=2)
     drawn = np.asarray(mesh.get_array()).ravel()

@@ -7,19 +7,13 @@ processor where that is enough: `save_file(model.policy.state_dict(), …)`.
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from matplotlib.collections import QuadMesh
-from matplotlib.contour import ContourSet
-from PIL import Image
 from safetensors.torch import load_file
 from scipy.optimize import minimize
 from scipy.special import expit
@@ -27,20 +21,11 @@ from torch import nn
 
 import handrail as hr
 from handrail._types import Array
-from handrail.cli import app as commands
-from handrail.cli import edit as editing
-from handrail.cli.options import plane_of
 from handrail.enforcement.policy_edit import Edit
 from handrail.enforcement.references import given_references, references_around, references_of_space
-from handrail.enforcement.side_effects import SideEffects
 from handrail.learning.episode import greedy_together, play_in_parallel
-from handrail.learning.reinforce import Reinforce
-from handrail.policies import MEAN
-from handrail.report.edit_panels import edit_figure
-from handrail.runs.run import Run
 from tests.conftest import small_policy
 from tests.policies.test_gaussian import gaussian, states
-from tests.runs.test_run import TEXT, book
 from tests.support.cartpole import constraints as paper_constraints
 from tests.support.paths import DATA
 from tests.support.pendulum import TORQUE
@@ -407,276 +392,6 @@ def test_a_state_is_recognised_however_it_was_rounded() -> None:
     np.testing.assert_array_equal(kept, visited[2:])
     nearby = [[0.1 + 1e-6, 0.2], [0.1, 0.3]]
     assert len(given_references(nearby, rules)) == 2
-
-
-# The picture
-
-
-@pytest.mark.parametrize(
-    ("file", "width", "changes"),
-    [("pendulum", 4.0, 3.0), ("cartpole", 1.0, 0.75), ("pendulum", 4.0, 0.3)],
-)
-def test_the_change_is_drawn_in_parts_of_the_actions_range(
-    file: str, width: float, changes: float
-) -> None:
-    book = hr.load_rulebook(file)
-    plane = plane_of(book, None, [])
-    assert plane is not None
-    across, up, states = plane.states()
-    before = np.zeros((len(book.actions), len(up), len(across)))
-    after = before + np.linspace(-changes, changes, len(across))
-    effects = SideEffects(1, "given", MEAN, changes, states[0], 0, changes, None)
-    panel = edit_figure(book, before, after, effects, plane).axes[2]
-    (mesh,) = (one for one in panel.collections if isinstance(one, QuadMesh))
-    assert mesh.get_clim() == pytest.approx((-changes, changes))
-    levels = [one.levels for one in panel.collections if isinstance(one, ContourSet)]
-    wanted = [part * width for part in (-0.5, -0.1, 0.1, 0.5) if abs(part) * width < changes]
-    assert np.concatenate([[], *levels]) == pytest.approx(wanted)
-
-
-def test_a_change_far_below_the_range_is_drawn_pale() -> None:
-    book = hr.load_rulebook("pendulum")
-    plane = plane_of(book, None, [])
-    assert plane is not None
-    across, up, states = plane.states()
-    before = np.zeros((1, len(up), len(across)))
-    effects = SideEffects(1, "given", MEAN, 0.1, states[0], 0, 0.1, None)
-    panel = edit_figure(book, before, before + 0.1, effects, plane).axes[2]
-    (mesh,) = (one for one in panel.collections if isinstance(one, QuadMesh))
-    assert mesh.get_clim() == pytest.approx((-0.2, 0.2))  # a twentieth of what a torque can be
-
-
-# The command
-
-
-class Caller:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch, self._capsys = monkeypatch, capsys
-
-    def __call__(self, *arguments: str | Path) -> tuple[int, str, str]:
-        """Exit code, output and errors of `handrail edit …`, with wrapped words joined again."""
-        self._monkeypatch.setattr(sys, "argv", ["handrail", "edit", *map(str, arguments)])
-        self._monkeypatch.setattr(editing.out, "width", 200)
-        with pytest.raises(SystemExit) as exit_code:
-            commands.main()
-        captured = self._capsys.readouterr()
-        error = " ".join(captured.err.split())
-        return int(exit_code.value.code or 0), " ".join(captured.out.split()), error
-
-
-@pytest.fixture
-def edit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Caller:
-    return Caller(monkeypatch, capsys)
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    made = Run.create(tmp_path_factory.mktemp("edit") / "run", book())
-    made.learn()
-    return made
-
-
-@pytest.fixture
-def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Reference states: few, so that it is quick."""
-    path = tmp_path_factory.mktemp("states") / "few.npy"
-    np.save(path, [[position, 1.0] for position in np.linspace(0.0, 1.0, 20)])
-    return path
-
-
-STRICTER = TEXT.replace("position: [0.2, 0.6]", "position: [0.2, 0.6, 0.8]").replace(
-    "on >= 0.9", "on >= 0.999"
-)
-CONTRARY = TEXT.replace("on >= 0.9", "back >= 0.9")
-
-
-def test_a_run_becomes_a_learner_that_obeys_and_learns_on(
-    run: Run, edit: Caller, tmp_path: Path
-) -> None:
-    rules, target = tmp_path / "stricter.yaml", tmp_path / "edited.safetensors"
-    rules.write_text(STRICTER)
-    code, out, error = edit(run.folder, "--constraints", rules, "-o", target)
-    assert (code, error) == (0, "")
-    assert "3 of 3 → 0 of 3" in out
-    assert "violated rows of its own │ 0 of 2 → 0 of 2" in out
-    assert "of the observation space" in out
-    assert f"Wrote {target}. Wrote {target.with_suffix('.png')}." in out
-    picture = np.asarray(Image.open(target.with_suffix(".png")).convert("L"))
-    assert picture.shape[1] > 1000
-    assert picture.std() > 10
-    agent, before = Reinforce.load(target), run.agent()
-    assert (agent.episodes, agent.steps) == (before.episodes, before.steps)
-    assert agent.settings == before.settings
-    states = [[0.2, 1.0], [0.6, 1.0], [0.8, 1.0]]
-    assert agent.probabilities(states)[:, 1].min() >= 0.999 - 1e-6
-    assert before.probabilities(states)[:, 1].min() < 0.999
-    record = agent.learn(episodes=1, progress_bar=False)[0]
-    assert record.violation_after is not None
-    assert record.violation_after <= 1e-6
-    assert agent.probabilities(states)[:, 1].min() >= 0.999 - 1e-6  # the new law
-
-
-def test_a_saved_learner_is_edited_and_edited_again(
-    run: Run, edit: Caller, few: Path, tmp_path: Path
-) -> None:
-    saved, rules = tmp_path / "saved.safetensors", tmp_path / "stricter.yaml"
-    rules.write_text(STRICTER)
-    run.agent().save(saved)
-    content = saved.read_bytes()
-    first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
-    assert edit(saved, "--constraints", rules, "-o", first, "--states", few)[0] == 0
-    assert saved.read_bytes() == content
-    code, out, _ = edit(first, "--constraints", rules, "-o", second, "--states", few)
-    assert code == 0
-    assert "0 of 3 → 0 of 3" in out
-    assert "Every constraint holds already: the policy was left as it was." in out
-    weights = [weights_of(Reinforce.load(path).policy) for path in (first, second)]
-    assert weights[0] == weights[1]
-
-
-def test_constraints_that_no_longer_hold_are_told(
-    run: Run, edit: Caller, few: Path, tmp_path: Path
-) -> None:
-    rules = tmp_path / "contrary.yaml"
-    rules.write_text(CONTRARY)
-    code, out, _ = edit(
-        *(run.folder, "--constraints", rules, "-o", tmp_path / "edited.safetensors"),
-        *("--states", few),
-    )
-    assert code == 0
-    assert "violated rows of its own │ 0 of 2 → 2 of 2" in out
-    assert "note: the constraints that it obeyed before no longer all hold." in out
-
-
-def test_a_model_of_stable_baselines3_is_edited(
-    edit: Caller, edited: Edited, visited: Array, tmp_path: Path
-) -> None:
-    stable_baselines3 = pytest.importorskip("stable_baselines3")
-    sb3 = importlib.import_module("handrail.sb3")
-    model = stable_baselines3.PPO("MlpPolicy", CARTPOLE, n_steps=8, batch_size=8, device="cpu")
-    model.policy.load_state_dict(load_file(PPO_WEIGHTS))
-    saved, target, states = tmp_path / "ppo.zip", tmp_path / "edited.zip", tmp_path / "visited.npy"
-    model.save(saved)
-    np.save(states, visited)
-    code, out, error = edit(
-        *(saved, "--constraints", "cartpole", "-o", target, "--states", states),
-        *("--max-change", "0.5", "--picture", tmp_path / "change.png", "--at", "x=-2"),
-        *("--over", "phi,phi_dot"),
-    )
-    assert (code, error) == (0, "")
-    assert "5 of 18 → 0 of 18" in out
-    assert "400, of visited.npy" in out
-    assert "note: if it was trained with VecNormalize, it sees normalised observations" in out
-    assert (tmp_path / "change.png").exists()
-    policy = sb3.policy_of(sb3.load(target))
-    assert hr.measure(policy, paper_constraints()).worst_violation <= 1e-6
-    assert weights_of(sb3.policy_of(sb3.load(saved))) == weights_of(ppo())
-    assert weights_of(policy) == weights_of(edited.policy)  # as in Python
-
-
-def test_a_refused_edit_writes_nothing(run: Run, edit: Caller, few: Path, tmp_path: Path) -> None:
-    rules = tmp_path / "contrary.yaml"
-    rules.write_text(CONTRARY)
-    code, out, error = edit(
-        *(run.folder, "--constraints", rules, "-o", tmp_path / "edited.safetensors"),
-        *("--max-change", "0.001", "--states", few),
-    )
-    assert (code, out) == (2, "")
-    assert error.startswith("error: Holding the constraints changes the probability of action")
-    assert "at most 0.001 is allowed (max_change)" in error
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["contrary.yaml"]
-
-
-def test_settings_are_refused_before_the_work(
-    run: Run, edit: Caller, few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rules = tmp_path / "one_step.yaml"
-    rules.write_text(
-        TEXT.replace("where: {position: [0.2, 0.6], one: 1}", "region: {position: [0.2, 0.6]}")
-        .replace("{position: [0.2, 0.6]}", "{position: [0.2, 0.6], one: 1}")
-        .replace("seed: 4", "seed: 4, enforcement: one_step")
-    )
-
-    def worked(*_: object) -> None:
-        pytest.fail("It was edited before its settings were looked at.")
-
-    monkeypatch.setattr(editing, "edit", worked)
-    target = tmp_path / "edited.safetensors"
-    code, _, error = edit(run.folder, "--constraints", rules, "-o", target, "--states", few)
-    assert code == 2
-    assert "selection 'everywhere' holds regions exactly, enforcement 'one_step' does not" in error
-
-
-def test_nothing_is_overwritten(run: Run, edit: Caller, tmp_path: Path) -> None:
-    taken = tmp_path / "taken.safetensors"
-    taken.write_text("precious")
-    (tmp_path / "free.png").write_text("precious")
-    rules = tmp_path / "rules.yaml"
-    rules.write_text(STRICTER)
-    for target, blamed in ((taken, taken), (tmp_path / "free.safetensors", tmp_path / "free.png")):
-        code, _, error = edit(run.folder, "--constraints", rules, "-o", target)
-        assert code == 2
-        assert f"{blamed} exists already. Delete it first, or choose another name with" in error
-    assert taken.read_text() == "precious"
-    assert not (tmp_path / "free.safetensors").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("-o", "edited.zip"), "written as a .safetensors file, so --out edited.zip should be"),
-        (("-o", "no/folder/edited.safetensors"), "there is no folder no/folder"),
-        (("--constraints", "acrobot"), "acrobot names 6 observations (cos1"),
-        (("--states", "missing.npy"), "--states missing.npy: there is no such file."),
-        (("--states", "rules.yaml"), "expected an array (n, n_observations) that numpy.save"),
-        (("--states", "several.npz"), "expected an array (n, n_observations) that numpy.save"),
-        (("--prove", "--set", "selection=maximum_return"), "add --set selection=everywhere"),
-        (("--set", "selection=nothing"), "expected everywhere, maximum_return or"),
-        (("--constraints", "three.yaml"), "names 3 actions (back, on, wait), but"),
-        (("--over", "phi,one"), "unknown observation 'phi'"),
-    ],
-)
-def test_what_the_command_refuses(
-    options: tuple[str, ...],
-    words: str,
-    run: Run,
-    edit: Caller,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("rules.yaml").write_text(STRICTER)
-    Path("three.yaml").write_text(STRICTER.replace("[back, on]", "[back, on, wait]"))
-    np.savez("several.npz", a=np.zeros((3, 2)))
-    before = sorted(tmp_path.iterdir())
-    standard = ("--constraints", "rules.yaml", "-o", "edited.safetensors")
-    code, _, error = edit(run.folder, *standard, *options)
-    assert code == 2
-    assert words in error
-    assert sorted(tmp_path.iterdir()) == before
-
-
-def test_what_is_no_policy(run: Run, edit: Caller, tmp_path: Path) -> None:
-    rules = tmp_path / "rules.yaml"
-    rules.write_text(STRICTER)
-    rest = ("--constraints", rules, "-o", tmp_path / "edited.safetensors")
-    assert "There is no " in edit(tmp_path / "missing.safetensors", *rest)[2]
-    assert "not a file that Handrail wrote" in edit(rules, *rest)[2]
-    assert "holds no run" in edit(tmp_path, *rest)[2]
-    group = tmp_path / "group"
-    for seed in (4, 5):
-        Run.create(group / f"seed-{seed}", book(seed=seed))
-    assert f"{group} holds 2 runs. Name one of them" in edit(group, *rest)[2]
-    assert "has learned nothing yet" in edit(group / "seed-4", *rest)[2]
-
-
-def test_a_network_of_ones_own_is_for_python(edit: Caller, run: Run, tmp_path: Path) -> None:
-    rules, saved = tmp_path / "rules.yaml", tmp_path / "own.safetensors"
-    rules.write_text(STRICTER)
-    module = nn.Sequential(nn.Linear(2, 8), nn.Softplus(), nn.Linear(8, 2)).double()
-    Reinforce("Corridor-v0", hr.CategoricalPolicy(module)).save(saved)
-    error = edit(saved, "--constraints", rules, "-o", tmp_path / "edited.safetensors")[2]
-    assert "a network of your own, which only you can build. Load it in Python" in error
 
 
 def test_an_edit_of_means() -> None:

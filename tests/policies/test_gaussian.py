@@ -13,11 +13,11 @@ from torch import nn
 
 import handrail as hr
 from handrail._types import Array
-from handrail.cli.play import watch
 from handrail.constraints.expansion import expand
 from handrail.enforcement.candidates import required_returns
 from handrail.policies import MEAN
 from handrail.proof.certificate_file import weights_hash
+from handrail.report.film import play_episodes
 from handrail.tangent.batch import policy_gradient
 
 TORQUE = hr.Mean(0)
@@ -447,7 +447,7 @@ def test_environments_get_actions_that_their_space_contains() -> None:
     agent.learn(1, progress_bar=False)
     assert env.action_space.contains(agent.predict(np.zeros(3))[0])
     assert hr.evaluate(policy, env, episodes=1).lengths == (30,)
-    assert watch(env, policy, seed=0, episodes=1, deterministic=False)[0].score < 0.0
+    assert play_episodes(env, policy, seed=0, episodes=1, deterministic=False)[0].score < 0.0
 
 
 def test_noise_is_saved_and_kept(tmp_path: Path) -> None:

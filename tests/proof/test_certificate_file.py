@@ -9,16 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import handrail as hr
 from handrail._storage import read_sealed, write_sealed
-from handrail.cli.app import app
-from handrail.cli.prove import CERTIFICATE
 from handrail.proof.certificate import certify
 from handrail.proof.certificate_file import verify_certificates, weights_hash, write_certificates
-from handrail.rulebook.rulebook import parse, with_settings
-from handrail.runs.run import Run
 from tests.conftest import small_policy
 
 REGION = hr.Box([-0.5, 0.0, -0.2], [0.5, 0.0, 0.2])
@@ -165,48 +160,3 @@ def test_a_false_claim_of_a_proof_is_rejected(tmp_path: Path) -> None:
         hr.errors.InvalidCertificate, match="was certified, but is now counterexample"
     ):
         verify_certificates(path, policy, hard)
-
-
-def command(*words: str) -> Any:
-    return CliRunner().invoke(app, list(words), env={"COLUMNS": "140"})
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    started = Run.create(tmp_path / "run", parse(FILE, "leaning"))
-    started.learn()
-    return started
-
-
-def test_prove_and_verify_a_run(run: Run) -> None:
-    proven = command("prove", str(run.folder), "--tolerance", "1e-6")
-    assert proven.exit_code == 0, proven.output
-    assert proven.output.count("certified") >= 2
-    verified = command("verify", str(run.folder / CERTIFICATE), str(run.folder))
-    assert verified.exit_code == 0, verified.output
-    assert "certificate.json holds within 1e-06." in verified.output.replace("\n", "")
-    assert "Violations up to 1e-06 were allowed." in verified.output
-
-
-def test_a_certificate_of_an_earlier_policy(run: Run) -> None:
-    command("prove", str(run.folder), "--tolerance", "1e-6")
-    run.with_episodes(4).learn()
-    result = command("verify", str(run.folder / CERTIFICATE), str(run.folder))
-    assert isinstance(result.exception, hr.errors.InvalidCertificate)
-    assert "is about other weights" in str(result.exception)
-
-
-def test_a_run_that_does_not_obey_has_no_proof(tmp_path: Path) -> None:
-    book = with_settings(parse(FILE, "leaning"), enforcement="none")
-    run = Run.create(tmp_path / "run", book)
-    run.learn()
-    result = command("prove", str(run.folder))
-    assert result.exit_code == 1
-    assert "counterexample" in result.output
-    verified = command("verify", str(run.folder / CERTIFICATE), str(run.folder))
-    assert "does not certify every constraint" in str(verified.exception)
-
-
-def test_fresh_states(run: Run) -> None:
-    result = command("evaluate", str(run.folder), "--episodes", "1", "--fresh", "3000")
-    assert "On 3,000 fresh states of the regions: 0 violated (0.00%)" in result.output

@@ -4,48 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BytesIO
+from copy import deepcopy
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import gymnasium as gym
-import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from handrail._storage import write_atomically
-from handrail._types import Array
+import handrail as hr
+from handrail.cli.console import note, say, show
 from handrail.cli.options import (
+    At,
     Imports,
+    Over,
     import_modules,
     plane_of,
     refuse_ending,
     refuse_existing,
     settings_of,
 )
-from handrail.constraints import Violations, state_in_words
-from handrail.enforcement import (
-    Edit,
-    References,
-    edit,
-    given_references,
-    measure,
-    references_of_space,
-)
+from handrail.cli.tables import broken, edit_table
 from handrail.errors import InvalidArgument, StorageFailure
-from handrail.report import edit_figure, over_plane
-from handrail.rulebook import Rulebook, load_rulebook, with_settings
-from handrail.runs import open_policy
-from handrail.settings import Everywhere, Selection
-
-_DOTS_PER_INCH = 130
 
 
-out = Console()
-
-
-def edit_policy(
+def edit(
     path: Annotated[
         Path,
         typer.Argument(
@@ -74,12 +55,8 @@ def edit_policy(
     picture: Annotated[
         Path | None, typer.Option(help="Of what changed; by default OUT with .png.")
     ] = None,
-    over: Annotated[
-        str | None, typer.Option(help="Two observations of the picture's plane: phi,phi_dot.")
-    ] = None,
-    at: Annotated[
-        list[str] | None, typer.Option(help="Values of the other observations: x=0.")
-    ] = None,
+    over: Over = None,
+    at: At = None,
     change: Annotated[
         list[str] | None,
         typer.Option("--set", help="How constraints are held: selection=…, tolerance=…."),
@@ -87,21 +64,20 @@ def edit_policy(
     modules: Imports = None,
 ) -> None:
     """Change a trained policy as little as possible so that constraints hold; it acts nowhere."""
-    import_modules(modules or [])
-    book = with_settings(load_rulebook(constraints), **settings_of(change or []))
-    subject = open_policy(path, "An edit is about one policy", book)
+    import_modules(modules)
+    book = hr.rulebook.with_settings(hr.load_rulebook(constraints), **settings_of(change))
+    subject = hr.runs.open_policy(path, "An edit is about one policy", book)
     drawing = target.with_suffix(".png") if picture is None else picture
     refuse_ending(target, subject.ending, "The edited policy")
     refuse_existing(target, "--out")
     refuse_existing(drawing, "--picture")
     subject.check_constraints_of(book)
     references = _references(book, states)
-    plane = plane_of(book, over, at or [])
+    plane = plane_of(book, over, at)
     if subject.note:
-        out.print(f"[yellow]note:[/] {subject.note}", highlight=False, soft_wrap=True)
-    before = None if plane is None else over_plane(subject.policy, plane)
-    own = measure(subject.policy, subject.constraints) if subject.constraints else None
-    result = edit(
+        note(subject.note)
+    before = subject.policy.with_module(deepcopy(subject.policy.module))
+    result = hr.edit(
         subject.policy,
         book.constraints,
         references,
@@ -112,28 +88,35 @@ def edit_policy(
     ).raise_if_refused()
     with _storing(target):
         subject.save(target, book)
-    own_after = measure(subject.policy, subject.constraints) if subject.constraints else None
-    out.print(_table(f"{path}, edited", result, own, own_after, book))
-    if result.unchanged:
-        out.print(str(result))
-    if own_after is not None and _count(own_after, result) > _count(own, result):
-        out.print(
-            "[yellow]note:[/] the constraints that it obeyed before no longer all hold. Where both "
-            "should, put both into the constraint file.",
-            highlight=False,
-        )
-    out.print(f"Wrote {target}.", highlight=False, markup=False, soft_wrap=True)
-    if plane is None or before is None:
-        out.print("No picture: there is only one observation, so no plane to draw.")
+    _report(path, subject, before, result, book)
+    say(f"Wrote {target}.")
+    if plane is None:
+        say("No picture: there is only one observation, so no plane to draw.")
         return
-    figure = edit_figure(
-        book, before, over_plane(subject.policy, plane), result.side_effects, plane
-    )
-    content = BytesIO()
-    figure.savefig(content, format="png", dpi=_DOTS_PER_INCH)
+    figure = hr.report.edit_figure(before, subject.policy, book, plane, mark=result.side_effects)
     with _storing(drawing):
-        write_atomically(drawing, content.getvalue())
-    out.print(f"Wrote {drawing}.", highlight=False, markup=False, soft_wrap=True)
+        hr.report.save_figure(figure, drawing)
+    say(f"Wrote {drawing}.")
+
+
+def _report(
+    path: Path,
+    subject: hr.runs.SavedPolicy,
+    before: hr.Policy,
+    result: hr.Edit,
+    book: hr.Rulebook,
+) -> None:
+    """The table; and a note, where another law suffered from this one."""
+    law = subject.constraints
+    own = (hr.measure(before, law), hr.measure(subject.policy, law)) if law else None
+    show(edit_table(f"{path}, edited", result, book, own))
+    if result.unchanged:
+        say(result)
+    if own is not None and broken(own[1], result) > broken(own[0], result):
+        note(
+            "the constraints that it obeyed before no longer all hold. Where both should, put both "
+            "into the constraint file."
+        )
 
 
 @contextmanager
@@ -145,83 +128,26 @@ def _storing(path: Path) -> Iterator[None]:
         raise StorageFailure(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
-def _limits(book: Rulebook) -> tuple[list[float], list[float]] | None:
+def _limits(book: hr.Rulebook) -> tuple[list[float], list[float]] | None:
     if book.ranges is None:
         return None
     return [low for low, _ in book.ranges], [high for _, high in book.ranges]
 
 
-def _references(book: Rulebook, states: Path | None) -> References:
+def _references(book: hr.Rulebook, states: Path | None) -> hr.enforcement.References:
     if states is not None:
-        return given_references(_array(states), book.constraints, f"of {states.name}")
-    space = book.make_environment().observation_space
-    assert isinstance(space, gym.spaces.Box)  # the rulebook refuses others
-    return references_of_space(space, book.constraints, book.scale())
+        return hr.enforcement.read_references(states, book.constraints)
+    space: Any = book.make_environment().observation_space  # a Box: the rulebook refuses others
+    return hr.enforcement.references_of_space(space, book.constraints, book.scale())
 
 
-def _array(path: Path) -> Array:
-    try:
-        with path.open("rb") as file:  # which numpy would leave open where it holds several arrays
-            found = np.load(file, allow_pickle=False)
-    except FileNotFoundError:
-        raise InvalidArgument(f"--states {path}: there is no such file.") from None
-    except (OSError, ValueError, EOFError):
-        found = None
-    if not isinstance(found, np.ndarray):  # of several arrays, numpy.savez
-        raise InvalidArgument(
-            f"--states {path}: expected an array (n, n_observations) that "
-            "numpy.save('states.npy', array) wrote."
-        )
-    return found
-
-
-def _selection(book: Rulebook, prove: bool) -> Selection:
+def _selection(book: hr.Rulebook, prove: bool) -> hr.settings.Selection:
     chosen = book.settings.selection
     if not prove:
         return chosen
-    if not isinstance(chosen, Everywhere):
+    if not isinstance(chosen, hr.Everywhere):
         raise InvalidArgument(
             f"--prove is about whole regions, selection {chosen.strategy!r} about some of their "
             "states: add --set selection=everywhere."
         )
     return chosen.model_copy(update={"prove": True})
-
-
-def _table(
-    title: str, result: Edit, own: Violations | None, own_after: Violations | None, book: Rulebook
-) -> Table:
-    effects, enforcement = result.side_effects, result.enforcement
-    table = Table(title=title, title_justify="left", show_header=False)
-    before, after = result.before, result.after
-    table.add_row("violated rows", _arrow(_broken(before, result), _broken(after, result)))
-    worst = f"{before.worst_violation:+.1e}", f"{enforcement.worst_violation:+.1e}"
-    table.add_row("worst violation", _arrow(*worst))
-    if enforcement.certificates:
-        table.add_row("regions proven", f"{len(enforcement.certificates)}")
-    if own is not None and own_after is not None:
-        row = _arrow(_broken(own, result), _broken(own_after, result))
-        table.add_row("violated rows of its own", row)
-    table.add_row("iterations", str(enforcement.iterations))
-    table.add_row("change of the weights", f"{result.relative_change:.2%}")
-    table.add_section()
-    table.add_row("reference states", f"{effects.states:,}, {effects.origin}")
-    action = book.actions[effects.action]
-    what = f"the {book.quantity.name} of {action}"
-    table.add_row("largest change", f"{effects.largest_change:.2g} of {what}")
-    table.add_row("  at", state_in_words(effects.at))
-    table.add_row("mean change", f"{effects.mean_change:.2g}")
-    if effects.share_of_changed_choices is not None:
-        table.add_row("other choice at", f"{effects.share_of_changed_choices:.2%} of the states")
-    return table
-
-
-def _arrow(before: str, after: str) -> str:
-    return f"{before} → {after}"
-
-
-def _broken(found: Violations, result: Edit) -> str:
-    return f"{_count(found, result)} of {len(found)}"
-
-
-def _count(found: Violations | None, result: Edit) -> int:
-    return 0 if found is None else int((found.violations > result.tolerance).sum())

@@ -5,21 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import gymnasium as gym
 import typer
-from rich.console import Console
 
+import handrail as hr
+from handrail.cli.console import note, say, show
 from handrail.cli.options import Deterministic, Imports, import_modules
-from handrail.constraints import measure_fresh
 from handrail.errors import InvalidArgument
-from handrail.learning import Evaluation, evaluate
-from handrail.rulebook import load_rulebook
-from handrail.runs import Run, SavedPolicy, open_policy, open_runs
-
-out = Console()
 
 
-def evaluate_policies(
+def evaluate(
     path: Annotated[
         Path,
         typer.Argument(
@@ -44,17 +38,17 @@ def evaluate_policies(
     modules: Imports = None,
 ) -> None:
     """Play without learning: scores, and whether the constraints hold."""
-    import_modules(modules or [])
+    import_modules(modules)
     if path.is_dir() and constraints is None:
-        for run in open_runs(path):
+        for run in hr.runs.open_runs(path):
             _evaluate_run(run, episodes, deterministic, rows, fresh)
         return
-    book = None if constraints is None else load_rulebook(constraints)
-    opened = open_policy(path, "Other constraints are measured of one policy", book)
+    book = None if constraints is None else hr.load_rulebook(constraints)
+    opened = hr.runs.open_policy(path, "Other constraints are measured of one policy", book)
     source = opened if book is None else opened.with_constraints_of(book)
     if source.note:
-        out.print(f"[yellow]note:[/] {source.note}", highlight=False, soft_wrap=True)
-    evaluation = evaluate(
+        note(source.note)
+    evaluation = hr.evaluate(
         source.policy,
         _stage(source, path),
         source.constraints or None,
@@ -64,20 +58,22 @@ def evaluate_policies(
     )
     _say(source.description, evaluation, rows)
     if fresh and source.constraints:
-        out.print(str(measure_fresh(source.policy, source.constraints, fresh, seed=0)))
+        say(hr.constraints.measure_fresh(source.policy, source.constraints, fresh, seed=0))
 
 
-def _evaluate_run(run: Run, episodes: int, deterministic: bool, rows: int, fresh: int) -> None:
+def _evaluate_run(run: hr.Run, episodes: int, deterministic: bool, rows: int, fresh: int) -> None:
     agent = run.agent()
     behind = len(run.records()) - agent.episodes
-    note = f", {behind} behind what was recorded: resume it first" if behind > 0 else ""
-    said = f"seed {run.seed} (policy after {agent.episodes} episodes{note})"
-    _say(said, agent.evaluate(episodes, deterministic), rows)
+    late = f", {behind} behind what was recorded: resume it first" if behind > 0 else ""
+    who = f"seed {run.seed} (policy after {agent.episodes} episodes{late})"
+    _say(who, agent.evaluate(episodes, deterministic), rows)
     if fresh:
-        out.print(str(measure_fresh(agent.policy, run.rulebook.constraints, fresh, run.seed)))
+        constraints = run.rulebook.constraints
+        say(hr.constraints.measure_fresh(agent.policy, constraints, fresh, run.seed))
 
 
-def _stage(source: SavedPolicy, path: Path) -> gym.Env[Any, Any]:
+def _stage(source: hr.runs.SavedPolicy, path: Path) -> Any:
+    """The environment to play in."""
     if source.rulebook is not None:
         return source.rulebook.make_environment()
     if source.env is None:
@@ -88,7 +84,7 @@ def _stage(source: SavedPolicy, path: Path) -> gym.Env[Any, Any]:
     return source.env
 
 
-def _say(who: str, evaluation: Evaluation, rows: int) -> None:
-    out.print(f"{who}: {evaluation}", highlight=False, soft_wrap=True)
+def _say(who: str, evaluation: hr.Evaluation, rows: int) -> None:
+    say(f"{who}: {evaluation}")
     if evaluation.violations is not None:
-        out.print(evaluation.violations.table(at_most=rows))
+        show(evaluation.violations.table(at_most=rows))

@@ -6,17 +6,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, final
 
-import numpy as np
 import typer
-from rich.console import Console
 
+import handrail as hr
+from handrail.cli.console import note, say
 from handrail.cli.options import Imports, import_modules, refuse_ending, refuse_existing
 from handrail.errors import InvalidArgument
-from handrail.export import LOADER, export_numpy, export_onnx
-from handrail.rulebook import load_rulebook
-from handrail.runs import open_policy
-
-out = Console()
 
 
 @final
@@ -57,17 +52,17 @@ def export(
     modules: Imports = None,
 ) -> None:
     """Write a policy to a file that runs without Handrail, the report of its constraints inside."""
-    import_modules(modules or [])
+    import_modules(modules)
     if target is not None:
         _refuse_other_format(target, kind)
         refuse_ending(target, _ENDINGS[kind], f"A policy in the format {kind.value}")
-    book = None if constraints is None else load_rulebook(constraints)
-    opened = open_policy(path, "A file holds one policy", book)
+    book = None if constraints is None else hr.load_rulebook(constraints)
+    opened = hr.runs.open_policy(path, "A file holds one policy", book)
     source = opened if book is None else opened.with_constraints_of(book)
     file = source.stem.with_name(source.stem.name + _ENDINGS[kind]) if target is None else target
     refuse_existing(file, "--out")
     names = source.rulebook
-    write = {Format.onnx: export_onnx, Format.numpy: export_numpy}[kind]
+    write = {Format.onnx: hr.export_onnx, Format.numpy: hr.export_numpy}[kind]
     exported = write(
         source.policy,
         file,
@@ -75,16 +70,15 @@ def export(
         observations=() if names is None else names.observations,
         actions=() if names is None else names.actions,
         constraint_file="" if names is None else names.text,
-        states=np.zeros((1, *(source.spaces[0].shape or ()))),
+        states=[source.spaces[0].sample()],
         tolerance=source.tolerance,
     )
-    out.print(source.description, highlight=False, markup=False)
+    say(source.description)
     if source.note:
-        out.print(f"[yellow]note:[/] {source.note}", highlight=False, soft_wrap=True)
-    out.print(str(exported), highlight=False, markup=False, soft_wrap=True)
+        note(source.note)
+    say(exported)
     if kind is Format.numpy:
-        out.print("\nThese ten lines run it:\n", highlight=False)
-        out.print(LOADER, highlight=False, markup=False, soft_wrap=True, end="")
+        say(f"\nThese ten lines run it:\n\n{hr.export.LOADER.rstrip()}")
 
 
 def _refuse_other_format(target: Path, kind: Format) -> None:

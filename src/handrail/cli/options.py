@@ -1,23 +1,25 @@
-"""What users write on the command line, as values: settings, planes of observations."""
+"""What users write on the command line: options that commands share, and their text as values."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import gymnasium as gym
-import numpy as np
 import typer
 
-from handrail._types import Array
-from handrail.constraints import Constraint, PlacedConstraint
+import handrail as hr
 from handrail.errors import InvalidArgument, InvalidRulebook
-from handrail.report import Slice, default_plane, plane_over
-from handrail.rulebook import Rulebook, read_value
+
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run, or a group of runs.")]
+
+
+RuleFile = Annotated[
+    str, typer.Argument(metavar="FILE|NAME", help="A constraint file, or a bundled one's name.")
+]
+
 
 Imports = Annotated[
     list[str] | None,
@@ -30,11 +32,19 @@ Deterministic = Annotated[
 ]
 
 
-def import_modules(modules: Sequence[str]) -> None:
+Over = Annotated[
+    str | None, typer.Option(help="Two observations of the picture's plane: phi,phi_dot.")
+]
+
+
+At = Annotated[list[str] | None, typer.Option(help="Values of the other observations: x=0.")]
+
+
+def import_modules(modules: Sequence[str] | None) -> None:
     """Import what registers the user's environments; only the command line may ask for that."""
     if modules and "" not in sys.path:
         sys.path.insert(0, "")  # modules of the present folder, as `python -m` has them
-    for module in modules:
+    for module in modules or ():
         if module.endswith(".py"):
             raise InvalidArgument(
                 f"--import {module}: expected the name of a module, such as {module[:-3]}."
@@ -45,10 +55,10 @@ def import_modules(modules: Sequence[str]) -> None:
             raise InvalidArgument(f"--import {module}: {type(error).__name__}: {error}.") from error
 
 
-def settings_of(pairs: Sequence[str], **named: Any) -> dict[str, Any]:
+def settings_of(pairs: Sequence[str] | None, **named: Any) -> dict[str, Any]:
     """`--set discount=0.99` and the options that have a name of their own, as settings."""
     settings: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
-    for pair in pairs:
+    for pair in pairs or ():
         key, separator, text = pair.partition("=")
         if not separator or not key:
             raise InvalidArgument(
@@ -69,77 +79,30 @@ def settings_of(pairs: Sequence[str], **named: Any) -> dict[str, Any]:
 
 def _value(pair: str, text: str) -> Any:
     try:
-        return read_value(text)
+        return hr.rulebook.read_value(text)
     except InvalidRulebook as error:
         raise InvalidArgument(f"--set {pair}: {text!r} is not a value.") from error
 
 
-def states_outside(env: gym.Env[Any, Any], states: Array) -> int:
-    """How many of the states the environment says it never observes."""
-    space = env.observation_space
-    assert isinstance(space, gym.spaces.Box)  # the rulebook refuses others
-    flat = states.reshape(len(states), -1)
-    # Bounds are float32: 0.1 is a little less there.
-    slack = 1e-6 * np.abs(flat)
-    low, high = space.low.reshape(-1), space.high.reshape(-1)
-    inside = ((flat >= low - slack) & (flat <= high + slack)).all(axis=1)
-    return int((~inside).sum())
-
-
-def on_region(constraint: Constraint) -> bool:
-    """Whether a constraint holds on infinitely many states."""
-    return isinstance(constraint, PlacedConstraint) and constraint.region is not None
-
-
-def plane_of(rulebook: Rulebook, over: str | None, at: Sequence[str]) -> Slice | None:
-    """`--over phi,phi_dot --at x=0` as a plane; what they leave open is as in the file's own."""
-    plane = default_plane(rulebook) if over is None else _plane_over(rulebook, over)
-    if plane is None:
-        if at:
-            raise InvalidArgument("--at: there is only one observation, so no plane to draw.")
+def plane_of(
+    rulebook: hr.Rulebook, over: str | None, at: Sequence[str] | None
+) -> hr.report.Plane | None:
+    """`--over phi,phi_dot --at x=0` as a plane; None where there is none to choose."""
+    if len(rulebook.observations) < 2 and not (over or at):
         return None
-    fixed = list(plane.at)
-    for pair in at:
-        index, value = _fixed(rulebook, pair)
-        if index in (plane.horizontal, plane.vertical):
-            raise InvalidArgument(
-                f"--at {pair}: {rulebook.observations[index]} is on an axis of the picture. Choose "
-                "two other observations with --over, or leave it out."
-            )
-        fixed[index] = value
-    return replace(plane, at=tuple(fixed))
+    names = None if over is None else tuple(name.strip() for name in over.split(","))
+    return hr.report.Plane.of(rulebook, names, dict(_fixed(pair) for pair in at or ()))
 
 
-def _plane_over(rulebook: Rulebook, over: str) -> Slice:
-    names = [name.strip() for name in over.split(",")]
-    if len(names) != 2 or names[0] == names[1]:
-        raise InvalidArgument(
-            f"--over {over}: expected two different observations, such as --over "
-            f"{','.join(rulebook.observations[:2])}."
-        )
-    across, up = (_observation(rulebook, name, f"--over {over}") for name in names)
-    return plane_over(rulebook, across, up)
-
-
-def _fixed(rulebook: Rulebook, pair: str) -> tuple[int, float]:
-    """`x=0` as the index of an observation and its value."""
+def _fixed(pair: str) -> tuple[str, float]:
+    """`x=0` as a name and a number."""
     name, _, text = pair.partition("=")
-    index = _observation(rulebook, name.strip(), f"--at {pair}")
     try:
-        return index, float(text)
+        return name.strip(), float(text)
     except ValueError:
         raise InvalidArgument(
             f"--at {pair}: expected name=number, such as --at {name}=0."
         ) from None
-
-
-def _observation(rulebook: Rulebook, name: str, option: str) -> int:
-    if name not in rulebook.observations:
-        raise InvalidArgument(
-            f"{option}: unknown observation {name!r}. This environment has "
-            f"{', '.join(rulebook.observations)}."
-        )
-    return rulebook.observations.index(name)
 
 
 def refuse_ending(target: Path, ending: str, what: str) -> None:

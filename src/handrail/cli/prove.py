@@ -6,24 +6,19 @@ from pathlib import Path
 from time import monotonic
 from typing import Annotated
 
-import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from handrail.constraints import Constraint, bound_in_words, state_in_words
+import handrail as hr
+from handrail._text import visible
+from handrail.cli.console import console, say, show
+from handrail.cli.options import RunFolder
+from handrail.cli.tables import certificates_table
 from handrail.errors import HandrailError
-from handrail.policies import Policy
-from handrail.proof import Budget, Certificate, certify, verify_certificates, write_certificates
-from handrail.runs import Run, only_run, open_runs
 
 CERTIFICATE = "certificate.json"
 
 
 _FIRST_WORD_AFTER = 1.0  # seconds: shorter proofs need no progress
-
-
-out = Console()
 
 
 Cells = Annotated[int, typer.Option(min=1, help="Give up after so many cells per bound.")]
@@ -33,7 +28,7 @@ Seconds = Annotated[float, typer.Option(min=0.0, help="Give up after so long per
 
 
 def prove(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run, or a group of runs.")],
+    folder: RunFolder,
     tolerance: Annotated[
         float, typer.Option(min=0.0, help="Violations up to this are allowed.")
     ] = 0.0,
@@ -42,14 +37,15 @@ def prove(
 ) -> None:
     """Prove that a run's constraints hold at every state, and write a certificate."""
     open_cases = 0
-    for run in open_runs(folder):
-        policy, constraints = _subject(run)
-        found = [_prove(policy, one, tolerance, Budget(cells, seconds)) for one in constraints]
+    budget = hr.Budget(cells, seconds)
+    for run in hr.runs.open_runs(folder):
+        policy, constraints = run.agent().policy, run.rulebook.constraints
+        found = [_prove(policy, one, tolerance, budget) for one in constraints]
         target = run.folder / CERTIFICATE
-        write_certificates(target, policy, constraints, found)
+        hr.proof.write_certificates(target, policy, constraints, found)
         certified = sum(one.certified for one in found)
-        out.print(_table(f"seed {run.seed}", found))
-        out.print(f"{certified} of {len(found)} certified: {target}", highlight=False)
+        show(certificates_table(f"seed {run.seed}", found))
+        say(f"{certified} of {len(found)} certified: {target}")
         open_cases += len(found) - certified
     if open_cases:
         raise typer.Exit(1)
@@ -62,72 +58,36 @@ def verify(
     seconds: Seconds = 60.0,
 ) -> None:
     """Prove a certificate again; another file, other weights or constraints are an error."""
-    run = only_run(folder, "A certificate is about one run")
-    policy, constraints = _subject(run)
-    budget = Budget(cells, seconds)
-    found = verify_certificates(
+    run = hr.runs.only_run(folder, "A certificate is about one run")
+    policy, constraints = run.agent().policy, run.rulebook.constraints
+    budget = hr.Budget(cells, seconds)
+    found = hr.proof.verify_certificates(
         certificate,
         policy,
         constraints,
         lambda constraint, tolerance: _prove(policy, constraint, tolerance, budget),
     )
-    out.print(_table(f"seed {run.seed}, proven again", found))
+    show(certificates_table(f"seed {run.seed}, proven again", found))
     if not all(one.certified for one in found):
         raise HandrailError(f"{certificate} is genuine, but does not certify every constraint.")
     within = f" within {found[0].tolerance:g}" if found[0].tolerance else ""
-    out.print(f"[green]{certificate} holds{within}.[/]", highlight=False)
+    say(f"{certificate} holds{within}.", style="green")
 
 
-def _subject(run: Run) -> tuple[Policy, tuple[Constraint, ...]]:
-    return run.agent().policy, run.rulebook.constraints
-
-
-def _prove(policy: Policy, constraint: Constraint, tolerance: float, budget: Budget) -> Certificate:
+def _prove(
+    policy: hr.Policy, constraint: hr.Constraint, tolerance: float, budget: hr.Budget
+) -> hr.Certificate:
     """One constraint, with a line about the progress of long proofs."""
+    from rich.text import Text
+
     start = monotonic()
-    with out.status("") as status:
+    with console().status("") as status:
         status.stop()
 
         def watch(proven: int, left: int) -> None:
             if monotonic() - start > _FIRST_WORD_AFTER:
-                status.update(f"{constraint.name}: {proven:,} cells proven, {left:,} open")
+                line = f"{visible(constraint.name)}: {proven:,} cells proven, {left:,} open"
+                status.update(Text(line))
                 status.start()
 
-        return certify(policy, constraint, tolerance=tolerance, budget=budget, watch=watch)
-
-
-def _table(title: str, certificates: list[Certificate]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for column in ("constraint", "bound", "status", "worst case", "cells", "seconds"):
-        table.add_column(column, justify="left" if column in ("constraint", "status") else "right")
-    for one in certificates:
-        table.add_row(
-            one.name,
-            bound_in_words(one.lower, one.upper),
-            f"[{_STYLES[one.status]}]{one.status}[/]",
-            _worst_case(one),
-            f"{one.cells:,}",
-            f"{one.seconds:.2f}",
-        )
-    allowed = certificates[0].tolerance
-    table.caption = (
-        (f"Violations up to {allowed:g} were allowed. " if allowed else "")
-        + "worst case: certified for every state of the place; of a counterexample, its state and "
-        "violation."
-    )
-    table.caption_justify = "left"
-    return table
-
-
-_STYLES = {"certified": "green", "counterexample": "red", "unknown": "yellow"}
-
-
-def _worst_case(one: Certificate) -> str:
-    if one.state is not None:
-        state = state_in_words(np.array(one.state))
-        return f"{one.violation:+.1e} at {state}"
-    if one.status == "unknown":
-        return one.reason
-    low = "" if one.lowest is None else f"≥ {one.lowest:.6f}"
-    high = "" if one.highest is None else f"≤ {one.highest:.6f}"
-    return f"{low} {high}".strip()
+        return hr.certify(policy, constraint, tolerance=tolerance, budget=budget, watch=watch)

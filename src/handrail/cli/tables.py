@@ -1,94 +1,144 @@
-"""What commands print."""
+"""What commands print as a table. Names are text in it, whatever they hold."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from rich.table import Table
+import handrail as hr
+from handrail._text import visible
 
-from handrail.cli.options import on_region
-from handrail.constraints import Constraint
-from handrail.report import GroupSummary, Spread
-from handrail.rulebook import bundled, load_rulebook
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
-def summary_table(summary: GroupSummary, pass_mark: float | None) -> Table:
-    """A line per seed, then the numbers over seeds."""
-    table = Table(title_justify="left")
-    columns = ("seed", "episodes", "first 100", "last 100", "passes from", "worst violation")
-    for column in columns:
-        table.add_column(column, justify="right")
-    for one in summary.seeds:
-        table.add_row(
-            str(one.seed),
-            str(one.episodes),
-            f"{one.first:.1f}",
-            f"{one.last:.1f}",
-            "–" if one.to_pass is None else f"episode {one.to_pass}",
-            "–" if one.worst_violation is None else f"{one.worst_violation:+.1e}",
-        )
-    if len(summary.seeds) > 1:
-        table.add_section()
-        first, last = summary.first, summary.last
-        worst = summary.worst_violation
-        table.add_row(
-            "mean",
-            "",
-            _mean(first),
-            _mean(last),
-            _passed(summary),
-            "–" if worst is None else f"{worst:+.1e}",
-        )
-        table.add_row("IQM", "", _iqm(first), _iqm(last), "", "")
-    caption = "first 100 / last 100: average score. worst violation: of any policy that acted."
-    if pass_mark is not None:
-        caption += f" passes from: where the first 100-episode average of {pass_mark:g} begins."
-    if len(summary.seeds) > 1:
-        caption += " IQM: interquartile mean with its 95 % bootstrap interval."
-    table.caption = caption
-    table.caption_justify = "left"
-    return table
+_STYLES = {"certified": "green", "counterexample": "red", "unknown": "yellow"}
 
 
 def environments_table() -> Table:
     """The bundled constraint files."""
-    table = Table(title="Bundled constraint files", title_justify="left")
+    table = _table("Bundled constraint files")
     for column in ("name and environment", "where", "pass", "what it holds"):
-        number = column in ("where", "pass")
         table.add_column(
             column,
-            justify="right" if number else "left",
+            justify="right" if column in ("where", "pass") else "left",
             no_wrap=column != "what it holds",
             overflow="fold",
         )
-    for name in bundled():
-        book = load_rulebook(name)
-        table.add_row(
-            f"{name}\n  {book.environment.id}",
-            _places(book.constraints),
-            "–" if book.pass_mark is None else f"{book.pass_mark:g}",
-            book.description,
+    for one in hr.rulebook.overviews():
+        _add(
+            table,
+            f"{one.name}\n  {one.environment}",
+            _places(one),
+            "–" if one.pass_mark is None else f"{one.pass_mark:g}",
+            one.description,
         )
     return table
 
 
-def _places(constraints: Sequence[Constraint]) -> str:
+def certificates_table(title: str, certificates: Sequence[hr.Certificate]) -> Table:
+    """A line per constraint: whether it is proven, and how far from its bound it stays."""
+    allowed = certificates[0].tolerance
+    caption = (
+        "worst case: certified for every state of the place; of a counterexample, its state and "
+        "violation."
+    )
+    if allowed:
+        caption = f"Violations up to {allowed:g} were allowed. {caption}"
+    table = _table(title, caption)
+    for column in ("constraint", "bound", "status", "worst case", "cells", "seconds"):
+        table.add_column(column, justify="left" if column in ("constraint", "status") else "right")
+    for one in certificates:
+        _add(
+            table,
+            one.name,
+            hr.constraints.bound_in_words(one.lower, one.upper),
+            one.status,
+            _worst_case(one),
+            f"{one.cells:,}",
+            f"{one.seconds:.2f}",
+            style=_STYLES[one.status],
+        )
+    return table
+
+
+def edit_table(
+    title: str,
+    result: hr.Edit,
+    rulebook: hr.Rulebook,
+    own: tuple[hr.Violations, hr.Violations] | None,
+) -> Table:
+    """What was asked of a policy, and what else that changed.
+
+    Args:
+        title: which policy.
+        result: of its edit.
+        rulebook: names its actions.
+        own: of the constraints that it obeyed before, if it had any: before and after the edit.
+    """
+    effects, enforcement = result.side_effects, result.enforcement
+    table = _table(title, show_header=False)
+    rows = [f"{broken(one, result)} of {len(one)}" for one in (result.before, result.after)]
+    _add(table, "violated rows", " → ".join(rows))
+    before, after = result.before.worst_violation, enforcement.worst_violation
+    _add(table, "worst violation", f"{before:+.1e} → {after:+.1e}")
+    if enforcement.certificates:
+        _add(table, "regions proven", f"{len(enforcement.certificates)}")
+    if own is not None:
+        rows = [f"{broken(one, result)} of {len(one)}" for one in own]
+        _add(table, "violated rows of its own", " → ".join(rows))
+    _add(table, "iterations", str(enforcement.iterations))
+    _add(table, "change of the weights", f"{result.relative_change:.2%}")
+    table.add_section()
+    _add(table, "reference states", f"{effects.states:,}, {effects.origin}")
+    what = f"the {rulebook.quantity.name} of {rulebook.actions[effects.action]}"
+    _add(table, "largest change", f"{effects.largest_change:.2g} of {what}")
+    _add(table, "  at", hr.constraints.state_in_words(effects.at))
+    _add(table, "mean change", f"{effects.mean_change:.2g}")
+    if effects.share_of_changed_choices is not None:
+        _add(table, "other choice at", f"{effects.share_of_changed_choices:.2%} of the states")
+    return table
+
+
+def broken(found: hr.Violations, result: hr.Edit) -> int:
+    """How many rows are violated, by the tolerance of an edit."""
+    return int((found.violations > result.tolerance).sum())
+
+
+def _worst_case(one: hr.Certificate) -> str:
+    if one.state is not None:
+        import numpy as np
+
+        return f"{one.violation:+.1e} at {hr.constraints.state_in_words(np.array(one.state))}"
+    if one.status == "unknown":
+        return one.reason
+    low = "" if one.lowest is None else f"≥ {one.lowest:.6f}"
+    high = "" if one.highest is None else f"≤ {one.highest:.6f}"
+    return f"{low} {high}".strip()
+
+
+def on_region(constraint: hr.Constraint) -> bool:
+    """Whether a constraint holds on infinitely many states."""
+    return isinstance(constraint, hr.constraints.PlacedConstraint) and constraint.region is not None
+
+
+def _places(overview: hr.rulebook.Overview) -> str:
     """'18 states', '6 regions', '3 states, 1 region'."""
-    n_states = sum(len(one.states) for one in constraints if not on_region(one))
-    counts = {"state": n_states, "region": sum(map(on_region, constraints))}
+    counts = {"state": overview.states, "region": overview.regions}
     return ", ".join(f"{n} {word}{'s' * (n > 1)}" for word, n in counts.items() if n)
 
 
-def _mean(one: Spread) -> str:
-    return f"{one.mean:.1f} ± {one.deviation:.1f}"
+def _table(title: str, caption: str = "", show_header: bool = True) -> Table:
+    from rich.table import Table
+
+    return Table(
+        title=visible(title),
+        title_justify="left",
+        caption=caption or None,
+        caption_justify="left",
+        show_header=show_header,
+    )
 
 
-def _iqm(one: Spread) -> str:
-    return f"{one.iqm:.1f} [{one.interval[0]:.1f}, {one.interval[1]:.1f}]"
-
-
-def _passed(summary: GroupSummary) -> str:
-    starts = [one.to_pass for one in summary.seeds if one.to_pass is not None]
-    if not starts:
-        return "–"
-    return f"{len(starts)} of {len(summary.seeds)}, by {max(starts)}"
+def _add(table: Table, *cells: str, style: str | None = None) -> None:
+    table.add_row(*map(visible, cells), style=style)

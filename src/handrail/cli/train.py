@@ -1,102 +1,100 @@
-"""Runs of several seeds in parallel processes, one line of progress each."""
+"""`handrail train` and `handrail resume`: one run per seed, in parallel processes."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+import typer
 
-from handrail.learning import Record, Seconds, in_brief
-from handrail.runs import Outcome, ProcessExecutor, Run, Task, Watcher
+import handrail as hr
+from handrail.cli.console import say
+from handrail.cli.options import Imports, RuleFile, RunFolder, import_modules, settings_of
+from handrail.errors import HandrailError
+
+Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")]
 
 
-def learn_all(
-    runs: Sequence[Run], jobs: int, modules: Sequence[str], checkpoint_seconds: float
-) -> Outcome:
-    """Run them all, as many at a time as there are jobs, and show how they come along.
-
-    Args:
-        runs: to learn to their last episode.
-        jobs: processes.
-        modules: to import in each process: those that register the user's environments.
-        checkpoint_seconds: between checkpoints.
-    """
-    tasks = [_Learning(run.folder, checkpoint_seconds) for run in runs]
-    with _Lines(runs) as lines:
-        return ProcessExecutor(jobs, modules).run(tasks, lines)
+CheckpointSeconds = Annotated[float, typer.Option(min=0.0, help="Between checkpoints.")]
 
 
-@final
-@dataclass(frozen=True)
-class _Learning(Task):
-    """One run, learned to its last episode."""
+def train(
+    file: RuleFile,
+    episodes: Annotated[int | None, typer.Option(help="How many to learn from.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the first run.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many runs, seed by seed.")] = 1,
+    enforcement: Annotated[str | None, typer.Option(help="exact, one_step or none.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="none, standardised, time_average or value.")
+    ] = None,
+    step_size: Annotated[float | None, typer.Option(help="Of one update.")] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="Any other setting, as name=value.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Of the runs; by default runs/NAME.")
+    ] = None,
+    jobs: Jobs = None,
+    checkpoint_seconds: CheckpointSeconds = 5.0,
+    modules: Imports = None,
+) -> None:
+    """Learn from a constraint file, one run per seed, and write a report."""
+    import_modules(modules)
+    settings = settings_of(
+        change,
+        episodes=episodes,
+        seed=seed,
+        enforcement=enforcement,
+        baseline=baseline,
+        step_size=step_size,
+    )
+    book = hr.rulebook.with_settings(hr.load_rulebook(file), **settings)
+    group = hr.runs.free_folder(book.name) if folder is None else folder
+    runs = hr.runs.start_runs(group, book, seeds)
+    number = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    say(f"{book.description or book.name}: {number} in {group}")
+    _learn(runs, group, jobs, modules, checkpoint_seconds)
 
-    folder: Path
-    checkpoint_seconds: float
 
-    @property
-    def name(self) -> str:
-        return str(self.folder)
+def resume(
+    folder: RunFolder,
+    episodes: Annotated[int | None, typer.Option(help="A new goal, to learn on to.")] = None,
+    jobs: Jobs = None,
+    checkpoint_seconds: CheckpointSeconds = 5.0,
+    modules: Imports = None,
+) -> None:
+    """Continue runs that were interrupted, bit for bit as if they had not been."""
+    import_modules(modules)
+    runs = hr.runs.open_runs(folder)
+    if episodes is not None:
+        runs = [run.with_episodes(episodes) for run in runs]
+    unfinished = [run for run in runs if len(run.records()) < run.rulebook.settings.episodes]
+    if not unfinished:
+        say("Nothing is left to learn. To go on: --episodes with a larger number.")
+    _learn(unfinished, folder, jobs, modules, checkpoint_seconds)
 
-    def run(self, report: Callable[[Any], None], stop: Callable[[], bool]) -> None:
-        def watch(record: Record, _: Seconds) -> None:
-            report(record)
 
-        Run.open(self.folder).learn(watch, stop, self.checkpoint_seconds)
+def _learn(
+    runs: Sequence[hr.Run],
+    group: Path,
+    jobs: int | None,
+    modules: Sequence[str] | None,
+    checkpoint_seconds: float,
+) -> None:
+    from handrail.cli.progress import ProgressLines
 
-
-@final
-class _Lines(Watcher):
-    """A line of progress per run."""
-
-    def __init__(self, runs: Sequence[Run]) -> None:
-        self._progress = Progress(
-            TextColumn("seed {task.fields[seed]}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[brief]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
+    with ProgressLines(runs) as lines:
+        outcome = hr.runs.learn_all(
+            runs, jobs or os.cpu_count() or 1, lines, modules or (), checkpoint_seconds
         )
-        self._recent = [deque(run.records(), maxlen=100) for run in runs]
-        self._lines = [
-            self._progress.add_task(
-                "", total=run.rulebook.settings.episodes, seed=run.seed, brief=""
-            )
-            for run in runs
-        ]
-
-    def __enter__(self) -> _Lines:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def on_report(self, number: int, message: Any) -> None:
-        record: Record = message
-        self._recent[number].append(record)
-        self._progress.update(
-            self._lines[number],
-            completed=record.episode + 1,
-            brief=in_brief(tuple(self._recent[number])),
-        )
-
-    def on_end(self, number: int) -> None:
-        """Its line stays as it is."""
-
-    def on_notice(self, text: str) -> None:
-        self._progress.console.print(text)
+    recorded = [run for run in hr.runs.open_runs(group) if run.records()]
+    if recorded:
+        say(hr.report.summarise_runs(recorded))
+        say(f"Report: {hr.report.write_report(recorded, group / 'report')}")
+    if outcome.failures:
+        raise HandrailError("\n".join(outcome.failures))
+    if outcome.stopped:
+        say(f"Stopped. Continue with: handrail resume {group}")
+        raise typer.Exit(130)

@@ -13,7 +13,12 @@ from handrail.enforcement.one_step import (
     update,
 )
 from handrail.enforcement.policy_edit import Edit, edit
-from handrail.enforcement.references import References, given_references, references_of_space
+from handrail.enforcement.references import (
+    References,
+    given_references,
+    read_references,
+    references_of_space,
+)
 from handrail.enforcement.side_effects import SideEffects
 from handrail.enforcement.targets import Targets
 
@@ -37,6 +42,7 @@ __all__ = [
     "make_rules",
     "measure",
     "predict_step",
+    "read_references",
     "references_of_space",
     "safe_returns",
     "solve_returns",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import final
 
 import gymnasium as gym
@@ -58,6 +59,23 @@ def given_references(
     if len(bad):
         raise InvalidArgument(f"Reference state {bad[0]} is not finite: remove it.")
     return _unconstrained(array, constraints, origin)
+
+
+def read_references(path: Path, constraints: Sequence[Constraint]) -> References:
+    """Given states that `numpy.save` wrote."""
+    try:
+        with path.open("rb") as file:  # which numpy would leave open where it holds several arrays
+            found = np.load(file, allow_pickle=False)
+    except FileNotFoundError:
+        raise InvalidArgument(f"Reference states {path}: there is no such file.") from None
+    except (OSError, ValueError, EOFError):
+        found = None
+    if not isinstance(found, np.ndarray):  # of several arrays, numpy.savez
+        raise InvalidArgument(
+            f"Reference states {path}: expected an array (n, n_observations) that "
+            "numpy.save('states.npy', array) wrote."
+        )
+    return given_references(found, constraints, f"of {path.name}")
 
 
 def references_around(constraints: Sequence[Constraint]) -> References:

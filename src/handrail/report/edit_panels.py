@@ -11,11 +11,22 @@ from matplotlib.figure import Figure
 
 from handrail._types import Array
 from handrail.enforcement import SideEffects
-from handrail.policies import Policy
-from handrail.report.drawing import HALF, draw_legend, draw_output, draw_regions, new_figure
-from handrail.report.plane import Slice, constrained_points, constrained_regions
-from handrail.report.policy_panels import draw_marks, scale_of
-from handrail.rulebook import Rulebook
+from handrail.policies import Policy, Quantity
+from handrail.report.drawing import (
+    HALF,
+    draw_frame,
+    draw_legend,
+    draw_marks,
+    draw_output,
+    draw_regions,
+    literal,
+    new_figure,
+    outputs_over,
+)
+from handrail.report.plane import Plane
+from handrail.report.policy_panels import label_half, scale_of
+from handrail.report.subject import Domain
+from handrail.rulebook import AnyConstraints
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,58 +48,57 @@ _SMALLEST_SCALE = 0.05
 _TICKS = 5
 
 
-def over_plane(policy: Policy, plane: Slice) -> Array:
-    """The policy's outputs (n_actions, n, n) over a grid of the plane, a row per vertical value."""
-    across, up, states = plane.states()
-    return policy.outputs(states).T.reshape(-1, len(up), len(across))
-
-
 def edit_figure(
-    rulebook: Rulebook, before: Array, after: Array, effects: SideEffects, plane: Slice
+    before: Policy,
+    after: Policy,
+    constraints: AnyConstraints,
+    plane: Plane | None = None,
+    mark: SideEffects | None = None,
 ) -> Figure:
-    """Before, after and the change, side by side, of one action.
+    """Before, after and the change, side by side, of the action that changed most.
 
     Args:
-        rulebook: the constraints that were asked for, and the names.
-        before: what `over_plane` gave then.
-        after: what it gives now.
-        effects: the state of the largest change is marked.
-        plane: that is shown.
+        before: a copy of the policy, made before it was edited.
+        after: the policy.
+        constraints: that were asked for: a list, a Rulebook, the path of a constraint file or a
+            bundled one's name.
+        plane: that is shown; by default `Plane.of(constraints)`.
+        mark: the largest side effect among these is marked.
     """
-    action = _shown_action(rulebook, before, after)
-    limits, what, half = scale_of(rulebook, action)
+    domain = Domain.of(constraints)
+    plane = Plane.of(domain) if plane is None else plane
+    outputs = [outputs_over(policy, plane) for policy in (before, after)]
+    action = _shown_action(domain, after.quantity, *outputs)
+    shown = [one[action] for one in outputs]
+    limits, what, half = scale_of(domain, after.quantity, action, np.stack(shown))
     figure = new_figure(12.6, 4.9)
     panels = figure.subplots(1, 3, sharex=True, sharey=True)
-    for axes, values, when in zip(panels, (before, after), ("before", "after"), strict=False):
-        mesh = draw_output(axes, values[action], plane, limits)
-        if values[action].min() < 0.5 * sum(limits) < values[action].max():
-            axes.plot([], [], color=HALF, linestyle="--", label=half)
+    for axes, values, when in zip(panels, shown, ("before", "after"), strict=False):
+        mesh = draw_output(axes, values, plane, limits)
+        label_half(axes, values, limits, half)
         axes.set_title(when, fontsize=10)
-    width = limits[1] - limits[0]
-    shades = _draw_change(panels[2], after[action] - before[action], plane, width)
+    shades = _draw_change(panels[2], shown[1] - shown[0], plane, limits[1] - limits[0])
     panels[2].set_title("change", fontsize=10)
     for axes in panels:
-        _draw_places(axes, rulebook, effects, plane)
-        axes.set_xlim(*plane.horizontal_range)
-        axes.set_ylim(*plane.vertical_range)
+        _draw_places(axes, domain, mark, plane)
+        draw_frame(axes, plane, domain.observations)
         axes.locator_params(axis="x", nbins=_TICKS)  # three panels: labels would touch
-        axes.set_xlabel(rulebook.observations[plane.horizontal])
-    panels[0].set_ylabel(rulebook.observations[plane.vertical])
-    name = rulebook.actions[action]
+        axes.label_outer()
+    name = literal(domain.action(action))
     figure.colorbar(mesh, ax=list(panels[:2]), label=f"{what} “{name}”")
     figure.colorbar(shades, ax=panels[2], label=f"change of the {what} “{name}”")
-    draw_legend(figure, panels, plane.fixed(rulebook.observations), columns=4)
+    draw_legend(figure, panels, plane.fixed(domain.observations), columns=4)
     return figure
 
 
-def _shown_action(rulebook: Rulebook, before: Array, after: Array) -> int:
+def _shown_action(domain: Domain, quantity: Quantity, before: Array, after: Array) -> int:
     """The file's, if it names one of two; else the one that changed most over the plane."""
-    if not rulebook.quantity.is_continuous and len(rulebook.actions) == 2:
-        return 1 if rulebook.picture is None else rulebook.picture.action
+    if not quantity.is_continuous and len(after) == 2:
+        return 1 if domain.picture is None else domain.picture.action
     return int(np.abs(after - before).max(axis=(1, 2)).argmax())
 
 
-def _draw_change(axes: Axes, change: Array, plane: Slice, width: float) -> QuadMesh:
+def _draw_change(axes: Axes, change: Array, plane: Plane, width: float) -> QuadMesh:
     """With lines at round parts of the width of what the output can be."""
     across, up, _ = plane.states()
     scale = max(float(np.abs(change).max()), _SMALLEST_SCALE * width)
@@ -112,8 +122,9 @@ def _draw_change(axes: Axes, change: Array, plane: Slice, width: float) -> QuadM
     return mesh
 
 
-def _draw_places(axes: Axes, rulebook: Rulebook, effects: SideEffects, plane: Slice) -> None:
+def _draw_places(axes: Axes, domain: Domain, mark: SideEffects | None, plane: Plane) -> None:
     """What was constrained, and where the largest side effect is."""
-    draw_regions(axes, constrained_regions(rulebook), plane, facecolor="none")
-    draw_marks(axes, constrained_points(rulebook), plane, "constrained state", "o", 6.0)
-    draw_marks(axes, effects.at.reshape(1, -1), plane, "largest side effect", "X", 11.0)
+    draw_regions(axes, domain.regions, plane, facecolor="none")
+    draw_marks(axes, domain.points, plane, "constrained state", "o", 6.0)
+    if mark is not None:
+        draw_marks(axes, mark.at.reshape(1, -1), plane, "largest side effect", "X", 11.0)

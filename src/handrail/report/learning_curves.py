@@ -10,15 +10,49 @@ from matplotlib.ticker import MaxNLocator
 
 from handrail._types import Array
 from handrail.learning import Record
+from handrail.report.drawing import new_figure
+from handrail.report.subject import AnyRuns, recorded_runs
+from handrail.runs import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+_SIZE = 6.4, 3.8
 
 
 BLUE, ORANGE, GREY = "#2166ac", "#b35806", "0.55"
 
 
 Runs = Sequence[Sequence[Record]]  # one sequence of records per seed
+
+
+def score_figure(runs: AnyRuns) -> Figure:
+    """The scores of runs: one, several, or those in a folder."""
+    found = recorded_runs(runs)
+    figure = new_figure(*_SIZE)
+    draw_scores(figure.subplots(), _records(found), found[0].rulebook.pass_mark)
+    return figure
+
+
+def loss_figure(runs: AnyRuns) -> Figure:
+    """Their losses."""
+    figure = new_figure(*_SIZE)
+    draw_losses(figure.subplots(), _records(recorded_runs(runs)))
+    return figure
+
+
+def violation_figure(runs: AnyRuns) -> Figure:
+    """The worst violation of every policy that acted."""
+    found = recorded_runs(runs)
+    figure = new_figure(*_SIZE)
+    draw_violations(figure.subplots(), _records(found), found[0].rulebook.settings.tolerance)
+    return figure
+
+
+def _records(runs: Sequence[Run]) -> Runs:
+    return [run.records() for run in runs]
 
 
 def draw_scores(axes: Axes, runs: Runs, pass_mark: float | None) -> None:

@@ -1,25 +1,26 @@
-"""Pictures of policies. Nothing here trains or changes anything."""
+"""A plane through the observations, to look at a policy over: chosen by name, or by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 
 from handrail._types import Array, Mask
-from handrail.constraints import PlacedConstraint
+from handrail.errors import InvalidArgument
 from handrail.regions import Region
-from handrail.rulebook import Rulebook
+from handrail.report.subject import Domain
+from handrail.rulebook import AnyConstraints
 
-_RESOLUTION = 121
+RESOLUTION = 121  # states along each axis
 
 
 @final
 @dataclass(frozen=True)
-class Slice:
-    """A plane through the observations: two coordinates vary, the others are fixed.
+class Plane:
+    """Two observations vary, the others are fixed.
 
     Attributes:
         at: (n_observations,), the fixed values (those of the two varying ones are ignored).
@@ -34,6 +35,48 @@ class Slice:
     vertical: int
     horizontal_range: tuple[float, float]
     vertical_range: tuple[float, float]
+
+    @classmethod
+    def of(
+        cls,
+        constraints: AnyConstraints | Domain,
+        over: Sequence[str] | None = None,
+        at: Mapping[str, float] | None = None,
+    ) -> Plane:
+        """A plane wide enough to show every constrained state and region.
+
+        Args:
+            constraints: a list, a Rulebook, the path of a constraint file or a bundled one's name.
+            over: the names of the two observations that vary, the horizontal one first; by default
+                those of the file's picture, else the two that the constraints vary most.
+            at: values of others, by name; by default those of the file's picture, else where the
+                plane meets most regions. Without a file, observations are called "observation 0", …
+        """
+        domain = Domain.of(constraints)
+        if len(domain.observations) < 2:
+            raise InvalidArgument("There is only one observation, so no plane to draw.")
+        if over is not None:
+            plane = _spanned(domain, *_pair(domain, over))
+        elif domain.picture is not None:
+            one = domain.picture
+            plane = cls(one.at, one.across, one.up, one.across_range, one.up_range)
+        else:
+            plane = _spanned(domain, *_most_varied(domain))
+        return plane.moved(
+            {_index(domain, name): value for name, value in (at or {}).items()}, domain
+        )
+
+    def moved(self, values: Mapping[int, float], domain: Domain) -> Plane:
+        """The parallel plane with other fixed values, by index."""
+        at = list(self.at)
+        for index, value in values.items():
+            if index in (self.horizontal, self.vertical):
+                raise InvalidArgument(
+                    f"{domain.observations[index]} is on an axis of the picture, so it has no "
+                    "fixed value. Choose two other observations for the axes, or leave it out."
+                )
+            at[index] = float(value)
+        return replace(self, at=tuple(at))
 
     def contains(self, states: Array) -> Mask:
         """Which of the states (n, n_observations) lie in the plane."""
@@ -63,9 +106,9 @@ class Slice:
 
     def states(self) -> tuple[Array, Array, Array]:
         """Both axes (n,) and the states (n·n, n_observations) of a grid over the plane."""
-        across = np.linspace(*self.horizontal_range, _RESOLUTION)
-        up = np.linspace(*self.vertical_range, _RESOLUTION)
-        states = np.tile(np.asarray(self.at, dtype=np.float64), (_RESOLUTION**2, 1))
+        across = np.linspace(*self.horizontal_range, RESOLUTION)
+        up = np.linspace(*self.vertical_range, RESOLUTION)
+        states = np.tile(np.asarray(self.at, dtype=np.float64), (RESOLUTION**2, 1))
         grid_across, grid_up = np.meshgrid(across, up)
         states[:, self.horizontal] = grid_across.ravel()
         states[:, self.vertical] = grid_up.ravel()
@@ -79,50 +122,56 @@ def middle_of(region: Region) -> Array:
     return middle
 
 
-def default_plane(rulebook: Rulebook) -> Slice | None:
-    """The file's picture; else the two observations that the constraints vary most, around them.
-
-    None where there is only one observation.
-    """
-    if len(rulebook.observations) < 2:
-        return None
-    if rulebook.picture is not None:
-        one = rulebook.picture
-        return Slice(one.at, one.across, one.up, one.across_range, one.up_range)
-    return plane_over(rulebook, *_most_varied(rulebook))
+def _pair(domain: Domain, names: Sequence[str]) -> tuple[int, int]:
+    if isinstance(names, str) or len(names) != 2 or names[0] == names[1]:
+        wanted = ", ".join(domain.observations[:2])
+        raise InvalidArgument(
+            f"A plane is over two different observations, such as {wanted}, but got {names!r}."
+        )
+    return _index(domain, names[0]), _index(domain, names[1])
 
 
-def plane_over(
-    rulebook: Rulebook, across: int, up: int, at: Sequence[float] | None = None
-) -> Slice:
-    """A plane over two observations, wide enough to show every constrained state and region.
+def _index(domain: Domain, name: str) -> int:
+    if name not in domain.observations:
+        raise InvalidArgument(
+            f"Unknown observation {name!r}. This environment has {', '.join(domain.observations)}."
+        )
+    return domain.observations.index(name)
 
-    Args:
-        rulebook: whose constraints are shown.
-        across: index of the observation on the horizontal axis.
-        up: index of the observation on the vertical axis.
-        at: values of the others; by default those in the middle of the constrained states, or of
-            a region, whichever meets most regions.
-    """
-    low, high = _extent(rulebook)
+
+def _moved(plane: Plane, domain: Domain, values: Mapping[str, float]) -> Plane:
+    """The parallel plane with other fixed values."""
+    at = list(plane.at)
+    for name, value in values.items():
+        index = _index(domain, name)
+        if index in (plane.horizontal, plane.vertical):
+            raise InvalidArgument(
+                f"{name} is on an axis of the picture, so it has no fixed value. Choose two other "
+                "observations for the axes, or leave it out."
+            )
+        at[index] = float(value)
+    return replace(plane, at=tuple(at))
+
+
+def _spanned(domain: Domain, across: int, up: int) -> Plane:
+    low, high = domain.extent
 
     def around(index: int) -> tuple[float, float]:
         bottom, top = float(low[index]), float(high[index])
         margin = 0.3 * (top - bottom) or 0.5 * abs(top) or 0.5
         return bottom - margin, top + margin
 
-    fixed = _middle(rulebook, across, up) if at is None else np.asarray(at, dtype=np.float64)
-    return Slice(tuple(fixed.tolist()), across, up, around(across), around(up))
+    at = tuple(_middle(domain, across, up).tolist())
+    return Plane(at, across, up, around(across), around(up))
 
 
-def _middle(rulebook: Rulebook, across: int, up: int) -> Array:
+def _middle(domain: Domain, across: int, up: int) -> Array:
     """The middle of everything, or that of a region if a plane there meets more of them.
 
     The middle of everything may lie between the regions, where there is nothing to see.
     """
-    regions = constrained_regions(rulebook)
-    points = constrained_points(rulebook)
-    low, high = _extent(rulebook)
+    regions, points = domain.regions, domain.points
+    low, high = domain.extent
     everything = np.median(points, axis=0) if len(points) else 0.5 * (low + high)
     candidates = [everything, *(middle_of(region) for region in regions)]
 
@@ -132,38 +181,15 @@ def _middle(rulebook: Rulebook, across: int, up: int) -> Array:
     return max(candidates, key=met)  # the first of the best
 
 
-def _extent(rulebook: Rulebook) -> tuple[Array, Array]:
-    """The smallest box (lowest, highest) around every constrained state and region."""
-    blocks = [c.states.reshape(len(c.states), -1) for c in rulebook.constraints]
-    blocks += [np.stack(region.bounds) for region in constrained_regions(rulebook)]
-    corners = np.concatenate(blocks) if blocks else np.zeros((1, len(rulebook.observations)))
-    return corners.min(axis=0), corners.max(axis=0)
-
-
-def _most_varied(rulebook: Rulebook) -> tuple[int, int]:
+def _most_varied(domain: Domain) -> tuple[int, int]:
     """Furthest from first to last, in units of each observation's typical size.
 
     A range that all regions share comes behind: it tells none of them apart.
     """
-    low, high = _extent(rulebook)
-    parts = [part for region in constrained_regions(rulebook) for part in region.parts]
+    low, high = domain.extent
+    parts = [part for region in domain.regions for part in region.parts]
     shared = np.zeros(len(low), dtype=bool)
     if len(parts) > 1:
         shared = np.ptp([np.stack(part.bounds) for part in parts], axis=0).max(axis=0) == 0.0
-    order = np.lexsort(((low - high) / np.array(rulebook.scale()), shared))
+    order = np.lexsort(((low - high) / np.array(domain.scale), shared))
     return int(order[0]), int(order[1])
-
-
-def constrained_points(rulebook: Rulebook) -> Array:
-    """(n, n_observations) of the constraints at points; what stands for a region is none."""
-    blocks = [np.zeros((0, len(rulebook.observations)))]
-    for one in rulebook.constraints:
-        if not isinstance(one, PlacedConstraint) or one.region is None:
-            blocks.append(one.states.reshape(len(one.states), -1))
-    return np.concatenate(blocks)
-
-
-def constrained_regions(rulebook: Rulebook) -> list[Region]:
-    """Every region that a constraint holds on."""
-    placed = [one for one in rulebook.constraints if isinstance(one, PlacedConstraint)]
-    return [one.region for one in placed if one.region is not None]

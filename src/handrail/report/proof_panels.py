@@ -14,13 +14,22 @@ from matplotlib.colors import Normalize, to_rgba
 
 from handrail._types import Array
 from handrail.constraints import Constraint, Rows, expand
-from handrail.errors import InvalidConstraint, InvalidPolicy
+from handrail.errors import InvalidArgument, InvalidConstraint, InvalidPolicy
 from handrail.policies import Policy, Quantity
 from handrail.proof import Budget, Certificate, Leaves, at_least, at_most, certify
 from handrail.regions import Region, area, beside_faces, cut_cells, rectangle
-from handrail.report.drawing import draw_legend, draw_regions, draw_states, is_curve, new_figure
-from handrail.report.plane import Slice, middle_of
-from handrail.rulebook import Rulebook
+from handrail.report.drawing import (
+    draw_frame,
+    draw_legend,
+    draw_regions,
+    draw_states,
+    is_curve,
+    literal,
+    new_figure,
+)
+from handrail.report.plane import Plane, middle_of
+from handrail.report.subject import Domain, Shown, Subject
+from handrail.rulebook import AnyConstraints
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,9 +52,9 @@ class Side:
     threshold: float
     is_lower: bool
 
-    def in_words(self, actions: Sequence[str]) -> str:
+    def in_words(self, domain: Domain) -> str:
         """What its values say."""
-        return f"“{actions[self.action]}” at {'least' if self.is_lower else 'most'}"
+        return f"“{domain.action(self.action)}” at {'least' if self.is_lower else 'most'}"
 
     def at(self, margin: float) -> str:
         """The probability (or mean action) that a margin certifies, rounded to the safe side."""
@@ -68,11 +77,13 @@ class Answer:
     Attributes:
         region: where.
         certificate: what a proof said.
+        quantity: of what.
         sides: its bounds; none if it is about more than one action.
     """
 
     region: Region
     certificate: Certificate
+    quantity: Quantity
     sides: tuple[Side, ...]
 
     @property
@@ -85,7 +96,7 @@ class Answer:
         both = np.isfinite(self.certificate.lower) and np.isfinite(self.certificate.upper)
         return () if both and not self.certificate.certified else self.certificate.leaves
 
-    def cut(self, plane: Slice) -> tuple[list[Array], Array]:
+    def cut(self, plane: Plane) -> tuple[list[Array], Array]:
         """The proven cells that the plane meets: their outlines (m, 2), and their bounds (n,).
 
         Those of a curve are projected: a plane meets it in single states at most.
@@ -101,7 +112,7 @@ class Answer:
             bounds.append(leaves.lowest[met])
         return outlines, np.concatenate(bounds)
 
-    def _projected(self, plane: Slice) -> tuple[list[Array], Array]:
+    def _projected(self, plane: Plane) -> tuple[list[Array], Array]:
         axes = [plane.horizontal, plane.vertical]
         outlines = [
             rectangle(low[0], high[0], low[1], high[1])
@@ -111,7 +122,7 @@ class Answer:
         bounds = [np.zeros(0), *(leaves.lowest for leaves in self.leaves)]
         return outlines, np.concatenate(bounds)
 
-    def meets(self, plane: Slice) -> bool:
+    def meets(self, plane: Plane) -> bool:
         """Whether there is something of it to be seen."""
         return is_curve(self.region) or bool(plane.section(self.region))
 
@@ -129,7 +140,7 @@ def certify_regions(policy: Policy, constraints: Sequence[Constraint]) -> tuple[
             # A network, a curve or a relation of states that no proof can look into.
             continue
         rows = one.rows_at(one.region.cover(1))
-        answers.append(Answer(one.region, certificate, _sides(certificate, rows)))
+        answers.append(Answer(one.region, certificate, rows.quantity, _sides(certificate, rows)))
     return tuple(answers)
 
 
@@ -160,8 +171,27 @@ _PANELS_IN_A_ROW = 3
 _MOST_SIDES = 2
 
 
-def proof_figure(rulebook: Rulebook, answers: Sequence[Answer], plane: Slice) -> Figure:
+def proof_figure(
+    shown: Shown, constraints: AnyConstraints | None = None, plane: Plane | None = None
+) -> Figure:
+    """Where constraints on regions are proven to hold, cell by cell, and where they are not.
+
+    Args:
+        shown: a run, a learner or a policy.
+        constraints: what it must obey, with the names: a list, a Rulebook, the path of a constraint
+            file or a bundled one's name; by default those of the run.
+        plane: to show the cells in; by default `Plane.of(constraints)`.
+    """
+    subject = Subject.of(shown, constraints)
+    answers = certify_regions(subject.policy, subject.domain.constraints)
+    if not answers:
+        raise InvalidArgument("There is no constraint on a region that a proof can look into.")
+    return draw_answers(subject.domain, answers, plane)
+
+
+def draw_answers(domain: Domain, answers: Sequence[Answer], plane: Plane | None = None) -> Figure:
     """The cells of all proofs that the plane meets; a panel per plane if one misses regions."""
+    plane = Plane.of(domain) if plane is None else plane
     panels = _panels(answers, plane)
     columns = min(len(panels), _PANELS_IN_A_ROW)
     rows = -(-len(panels) // columns)
@@ -171,15 +201,14 @@ def proof_figure(rulebook: Rulebook, answers: Sequence[Answer], plane: Slice) ->
     shades = _shades(drawn)
     for panel, axes in zip(panels, every, strict=False):
         panel.draw(axes, shades)
-        axes.set_title(panel.plane.fixed(rulebook.observations), fontsize=9)
-        axes.set_xlabel(rulebook.observations[plane.horizontal])
-        axes.set_ylabel(rulebook.observations[plane.vertical])
+        draw_frame(axes, panel.plane, domain.observations)
+        axes.set_title(literal(panel.plane.fixed(domain.observations)), fontsize=9)
     for axes in every[len(panels) :]:
         axes.set_visible(False)
     if len(drawn):
         extend = "max" if (drawn > _TICKS[-1]).any() else "neither"
         bar = figure.colorbar(shades, ax=list(every), extend=extend, aspect=30)
-        _label_bar(bar, rulebook, answers)
+        _label_bar(bar, domain, answers)
     draw_legend(figure, every[: len(panels)], _caption(answers, panels), 1 + columns)
     return figure
 
@@ -189,11 +218,11 @@ def proof_figure(rulebook: Rulebook, answers: Sequence[Answer], plane: Slice) ->
 class _Panel:
     """A plane and the answers about the regions that it meets."""
 
-    plane: Slice
+    plane: Plane
     answers: tuple[Answer, ...]
 
     @classmethod
-    def of(cls, plane: Slice, answers: Sequence[Answer]) -> _Panel:
+    def of(cls, plane: Plane, answers: Sequence[Answer]) -> _Panel:
         """Shows the whole of the regions, and little else: cells are small."""
         here = tuple(one for one in answers if one.meets(plane))
         if not here:
@@ -226,8 +255,6 @@ class _Panel:
         whole = [one.region for one in self.answers]
         draw_regions(axes, whole, self.plane, facecolor="none", label="constrained region")
         self._draw_counterexamples(axes)
-        axes.set_xlim(*self.plane.horizontal_range)
-        axes.set_ylim(*self.plane.vertical_range)
 
     def _draw_counterexamples(self, axes: Axes) -> None:
         for one in self.answers:
@@ -254,7 +281,7 @@ class _Panel:
         )
 
 
-def _panels(answers: Sequence[Answer], plane: Slice) -> list[_Panel]:
+def _panels(answers: Sequence[Answer], plane: Plane) -> list[_Panel]:
     """The plane, if it meets a region, and parallel ones through the regions that it misses."""
     planes = [plane]
     missed = [one for one in answers if not one.meets(plane)]
@@ -278,9 +305,9 @@ def _shades(bounds: Array) -> ScalarMappable:
     return ScalarMappable(Normalize(0.0, np.sqrt(end)), "viridis")
 
 
-def _label_bar(bar: Colorbar, rulebook: Rulebook, answers: Sequence[Answer]) -> None:
+def _label_bar(bar: Colorbar, domain: Domain, answers: Sequence[Answer]) -> None:
     """Margins; and the values they mean, where every bound is one of few on one action."""
-    unit = rulebook.quantity.margin_unit
+    unit = answers[0].quantity.margin_unit  # that of the policy
     ticks = [tick for tick in _TICKS if np.sqrt(tick) <= bar.mappable.norm.vmax]
     heights = list(np.sqrt(ticks))
     bar.set_ticks(heights, labels=[f"+{tick:g}" if tick else "0" for tick in ticks])
@@ -293,7 +320,7 @@ def _label_bar(bar: Colorbar, rulebook: Rulebook, answers: Sequence[Answer]) -> 
     bar.ax.yaxis.set_label_position("left")
     beside = bar.ax.secondary_yaxis("right")
     beside.set_yticks(heights, labels=[" / ".join(s.at(tick) for s in sides) for tick in ticks])
-    words = " / ".join(side.in_words(rulebook.actions) for side in sides)
+    words = " / ".join(literal(side.in_words(domain)) for side in sides)
     beside.set_ylabel(f"certified everywhere in the cell:\n{words}")
 
 

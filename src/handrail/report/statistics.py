@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from handrail._text import html_table, text_table
 from handrail.learning import Record
+from handrail.report.subject import AnyRuns, recorded_runs
+
+_COLUMNS = ("seed", "episodes", "first 100", "last 100", "passes from", "worst violation")
+
 
 WINDOW = 100  # episodes of the average that decides whether an environment is solved
 
@@ -36,6 +42,17 @@ class SeedSummary:
     to_pass: int | None
     worst_violation: float | None
 
+    def row(self) -> tuple[str, ...]:
+        """Its line in the table."""
+        return (
+            str(self.seed),
+            str(self.episodes),
+            f"{self.first:.1f}",
+            f"{self.last:.1f}",
+            "–" if self.to_pass is None else f"episode {self.to_pass}",
+            _signed(self.worst_violation),
+        )
+
 
 @final
 @dataclass(frozen=True)
@@ -53,6 +70,98 @@ class Spread:
     deviation: float
     iqm: float
     interval: tuple[float, float]
+
+    @property
+    def mean_in_words(self) -> str:
+        """19.0 ± 1.4."""
+        return f"{self.mean:.1f} ± {self.deviation:.1f}"
+
+    @property
+    def iqm_in_words(self) -> str:
+        """19.0 [18.0, 20.0]."""
+        return f"{self.iqm:.1f} [{self.interval[0]:.1f}, {self.interval[1]:.1f}]"
+
+
+@final
+@dataclass(frozen=True)
+class GroupSummary:
+    """Runs of the same constraint file with different seeds, in numbers.
+
+    Attributes:
+        seeds: one by one.
+        first: average score of the first 100 episodes, over seeds.
+        last: average score of the last 100, over seeds.
+        pass_mark: the 100-episode average that counts as solved.
+    """
+
+    seeds: tuple[SeedSummary, ...]
+    first: Spread
+    last: Spread
+    pass_mark: float | None
+
+    @property
+    def worst_violation(self) -> float | None:
+        """Of any policy that acted, over all seeds."""
+        found = [one.worst_violation for one in self.seeds if one.worst_violation is not None]
+        return max(found) if found else None
+
+    def __str__(self) -> str:
+        return f"{text_table(_COLUMNS, self._rows())}\n{self.caption}"
+
+    def _repr_html_(self) -> str:
+        return f"{html_table(_COLUMNS, self._rows())}<p>{escape(self.caption)}</p>"
+
+    @property
+    def caption(self) -> str:
+        """What the columns of the table mean."""
+        text = "first 100, last 100: average score. worst violation: of any policy that acted."
+        if self.pass_mark is not None:
+            text += (
+                f" passes from: where the first 100-episode average of {self.pass_mark:g} begins."
+            )
+        if len(self.seeds) > 1:
+            text += " IQM: interquartile mean with its 95 % bootstrap interval."
+        return text
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        """A line per seed, then the numbers over seeds."""
+        rows = [one.row() for one in self.seeds]
+        if len(self.seeds) > 1:
+            worst = _signed(self.worst_violation)
+            rows += [
+                (
+                    "mean",
+                    "",
+                    self.first.mean_in_words,
+                    self.last.mean_in_words,
+                    self._passed,
+                    worst,
+                ),
+                ("IQM", "", self.first.iqm_in_words, self.last.iqm_in_words, "", ""),
+            ]
+        return rows
+
+    @property
+    def _passed(self) -> str:
+        starts = [one.to_pass for one in self.seeds if one.to_pass is not None]
+        return f"{len(starts)} of {len(self.seeds)}, by {max(starts)}" if starts else "–"
+
+
+def _signed(violation: float | None) -> str:
+    return "–" if violation is None else f"{violation:+.1e}"
+
+
+def summarise_runs(runs: AnyRuns) -> GroupSummary:
+    """The runs that have recorded anything, in numbers: one, several, or those in a folder."""
+    found = recorded_runs(runs)
+    pass_mark = found[0].rulebook.pass_mark
+    seeds = tuple(summarise(run.seed, run.records(), pass_mark) for run in found)
+    return GroupSummary(
+        seeds=seeds,
+        first=spread([one.first for one in seeds]),
+        last=spread([one.last for one in seeds]),
+        pass_mark=pass_mark,
+    )
 
 
 def summarise(seed: int, records: Sequence[Record], pass_mark: float | None) -> SeedSummary:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from handrail.rulebook.catalogue import bundled as bundled
     from handrail.rulebook.catalogue import overviews as overviews
     from handrail.rulebook.environment import EnvironmentSpec as EnvironmentSpec
+    from handrail.rulebook.environment import states_outside as states_outside
     from handrail.rulebook.picture import Picture as Picture
     from handrail.rulebook.requirement import Actions as Actions
     from handrail.rulebook.rulebook import AnyConstraints as AnyConstraints
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "catalogue": ("Overview", "bundled", "overviews"),
-    "environment": ("EnvironmentSpec",),
+    "environment": ("EnvironmentSpec", "states_outside"),
     "picture": ("Picture",),
     "requirement": ("Actions",),
     "rulebook": (

@@ -175,6 +175,18 @@ def _make(spec: EnvironmentSpec, spot: Spot, render_mode: str | None) -> Environ
         raise spot.error(f"Gymnasium cannot make {spec.id!r}. Its own words: {error}") from error
 
 
+def states_outside(env: Environment, states: Array) -> int:
+    """How many of the states (n, n_observations) the environment says it never observes."""
+    space = env.observation_space
+    assert isinstance(space, gym.spaces.Box)  # others are refused
+    flat = states.reshape(len(states), -1)
+    # Bounds are float32: 0.1 is a little less there.
+    slack = 1e-6 * np.abs(flat)
+    low, high = space.low.reshape(-1), space.high.reshape(-1)
+    inside = ((flat >= low - slack) & (flat <= high + slack)).all(axis=1)
+    return int((~inside).sum())
+
+
 def reward_threshold(environment: str) -> float | None:
     """What Gymnasium calls solved, if it knows the environment and has an opinion."""
     spec = gym.registry.get(environment)

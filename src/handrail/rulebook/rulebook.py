@@ -79,6 +79,15 @@ class Rulebook:
     picture: Picture | None
     source: Source = field(repr=False, compare=False)
 
+    def __str__(self) -> str:
+        lines = [
+            f"{self.name}: {self.description}".removesuffix(": "),
+            f"environment: {self.environment.id}",
+            f"observations: {', '.join(self.observations)}",
+            f"actions: {Actions(self.actions, self.ranges)}",
+        ]
+        return "\n".join([*lines, *(f"  • {sentence}" for sentence in self.sentences)])
+
     @property
     def text(self) -> str:
         """The file, verbatim."""

@@ -1,9 +1,9 @@
 """Folders that survive: runs, groups of them, metrics, saved policies; and what makes many runs."""
 
 from handrail.runs.executor import Executor, Outcome, ProcessExecutor, Task, Watcher
-from handrail.runs.group import free_folder, only_run, open_runs, refuse_mixing, seed_folder
+from handrail.runs.group import free_folder, learn_all, only_run, open_runs, start_runs
 from handrail.runs.policy_file import SavedPolicy, open_policy
-from handrail.runs.run import Run, make_agent, make_policy, refuse_taken
+from handrail.runs.run import Run, make_agent, make_policy
 
 __all__ = [
     "Executor",
@@ -14,12 +14,11 @@ __all__ = [
     "Task",
     "Watcher",
     "free_folder",
+    "learn_all",
     "make_agent",
     "make_policy",
     "only_run",
     "open_policy",
     "open_runs",
-    "refuse_mixing",
-    "refuse_taken",
-    "seed_folder",
+    "start_runs",
 ]

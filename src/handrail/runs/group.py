@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, final
+
+from typing_extensions import override
 
 from handrail.errors import InvalidArgument, InvalidRun
+from handrail.learning import Record, Seconds
 from handrail.rulebook import Rulebook, with_settings
-from handrail.runs.run import Run, is_run
+from handrail.runs.executor import Outcome, ProcessExecutor, Task, Watcher
+from handrail.runs.run import Run, is_run, make_agent, refuse_taken
 
 
 def free_folder(name: str) -> Path:
@@ -24,8 +31,61 @@ def seed_folder(group: Path, seed: int) -> Path:
     return group / f"seed-{seed}"
 
 
-def open_runs(folder: Path) -> list[Run]:
+def start_runs(group: Path, rulebook: Rulebook, seeds: int) -> list[Run]:
+    """A run per seed, from that of the settings on; refused as a whole before any is begun."""
+    make_agent(rulebook)  # what cannot be, or cannot be obeyed
+    refuse_mixing(group, rulebook)
+    first = rulebook.settings.seed
+    folders = {seed: seed_folder(group, seed) for seed in range(first, first + seeds)}
+    for folder in folders.values():
+        refuse_taken(folder)
+    return [Run.create(one, with_settings(rulebook, seed=seed)) for seed, one in folders.items()]
+
+
+def learn_all(
+    runs: Sequence[Run],
+    jobs: int,
+    watcher: Watcher,
+    modules: Sequence[str] = (),
+    checkpoint_seconds: float = 5.0,
+) -> Outcome:
+    """Learn every run to its last episode, in processes of their own.
+
+    Args:
+        runs: to learn.
+        jobs: processes at a time.
+        watcher: gets every `Record`.
+        modules: to import in each process: those that register the user's environments.
+        checkpoint_seconds: between checkpoints.
+    """
+    tasks = [_Learning(run.folder, checkpoint_seconds) for run in runs]
+    return ProcessExecutor(jobs, modules).run(tasks, watcher)
+
+
+@final
+@dataclass(frozen=True)
+class _Learning(Task):
+    """One run, learned to its last episode."""
+
+    folder: Path
+    checkpoint_seconds: float
+
+    @property
+    @override
+    def name(self) -> str:
+        return str(self.folder)
+
+    @override
+    def run(self, report: Callable[[Any], None], stop: Callable[[], bool]) -> None:
+        def watch(record: Record, _: Seconds) -> None:
+            report(record)
+
+        Run.open(self.folder).learn(watch, stop, self.checkpoint_seconds)
+
+
+def open_runs(folder: str | Path) -> list[Run]:
     """The run in a folder, or the runs of a group, by seed."""
+    folder = Path(folder)
     if is_run(folder):
         return [Run.open(folder)]
     members = _members(folder)

@@ -1,0 +1,152 @@
+"""What pictures are of: a policy, what it must obey, and what the numbers are called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias, final
+
+import numpy as np
+
+from handrail._types import Array
+from handrail.constraints import Constraint, PlacedConstraint
+from handrail.errors import InvalidArgument
+from handrail.learning import Learner
+from handrail.policies import Policy
+from handrail.regions import Region
+from handrail.rulebook import AnyConstraints, Picture, Rulebook, load_constraints
+from handrail.runs import Run, open_runs
+
+
+@final
+@dataclass(frozen=True)
+class Domain:
+    """What constraints are about, with names: those of a constraint file, or numbers.
+
+    Attributes:
+        constraints: what must hold.
+        observations: their names.
+        scale: the typical size of each observation.
+        actions: their names; None where only a policy knows how many there are.
+        ranges: (from, to) of each continuous action, where a file says so.
+        picture: the plane that a file wants to be shown.
+        rulebook: the file, if there is one.
+    """
+
+    constraints: tuple[Constraint, ...]
+    observations: tuple[str, ...]
+    scale: tuple[float, ...]
+    actions: tuple[str, ...] | None = None
+    ranges: tuple[tuple[float, float], ...] | None = None
+    picture: Picture | None = None
+    rulebook: Rulebook | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, given: AnyConstraints | Domain) -> Domain:
+        """Of a list of constraints, a rulebook, the path of a file or the name of a bundled one."""
+        if isinstance(given, Domain):
+            return given
+        found = load_constraints(given)
+        if isinstance(found, Rulebook):
+            return cls(
+                found.constraints,
+                found.observations,
+                found.scale(),
+                found.actions,
+                found.ranges,
+                found.picture,
+                found,
+            )
+        constraints = tuple(found)
+        if not constraints:
+            raise InvalidArgument("Without constraints or a constraint file there is no picture.")
+        n = constraints[0].states[0].size
+        return cls(constraints, tuple(f"observation {i}" for i in range(n)), (1.0,) * n)
+
+    @cached_property
+    def points(self) -> Array:
+        """(n, n_observations) of the constraints at points; what stands for a region is none."""
+        blocks = [np.zeros((0, len(self.observations)))]
+        for one in self.constraints:
+            if not isinstance(one, PlacedConstraint) or one.region is None:
+                blocks.append(one.states.reshape(len(one.states), -1))
+        return np.concatenate(blocks)
+
+    @cached_property
+    def regions(self) -> list[Region]:
+        """Every region that a constraint holds on."""
+        placed = [one for one in self.constraints if isinstance(one, PlacedConstraint)]
+        return [one.region for one in placed if one.region is not None]
+
+    @cached_property
+    def extent(self) -> tuple[Array, Array]:
+        """The smallest box (lowest, highest) around every constrained state and region."""
+        blocks = [c.states.reshape(len(c.states), -1) for c in self.constraints]
+        blocks += [np.stack(region.bounds) for region in self.regions]
+        corners = np.concatenate(blocks) if blocks else np.zeros((1, len(self.observations)))
+        return corners.min(axis=0), corners.max(axis=0)
+
+    def action(self, index: int) -> str:
+        """The name of an action."""
+        return f"action {index}" if self.actions is None else self.actions[index]
+
+
+@final
+@dataclass(frozen=True)
+class Subject:
+    """A policy and its domain.
+
+    Attributes:
+        policy: that is shown.
+        domain: what it must obey, and names.
+        active: (n, n_observations), the states of regions that are constrained at present.
+        seed: of the episode that it plays for a picture.
+    """
+
+    policy: Policy
+    domain: Domain
+    active: Array
+    seed: int = 0
+
+    @classmethod
+    def of(cls, shown: Shown, constraints: AnyConstraints | None = None) -> Subject:
+        """Of a run, a learner or a policy; only a run says itself what it must obey."""
+        if isinstance(shown, Subject):
+            return shown
+        if isinstance(shown, Run):
+            given: AnyConstraints = shown.rulebook if constraints is None else constraints
+            return cls.of(shown.agent(), given)
+        if constraints is None:
+            raise InvalidArgument(
+                f"What must the {type(shown).__name__} obey? Give its constraints, too: a list, a "
+                "Rulebook, the path of a constraint file or the name of a bundled one."
+            )
+        domain = Domain.of(constraints)
+        if domain.rulebook is not None:
+            domain.rulebook.check_policy(shown.policy if isinstance(shown, Learner) else shown)
+        active = [np.zeros((0, len(domain.observations)))]
+        if isinstance(shown, Learner):
+            active += shown.active_states
+            return cls(shown.policy, domain, np.concatenate(active), shown.settings.seed)
+        seed = 0 if domain.rulebook is None else domain.rulebook.settings.seed
+        return cls(shown, domain, np.concatenate(active), seed)
+
+
+Shown: TypeAlias = Run | Learner | Policy | Subject
+
+
+AnyRuns: TypeAlias = Run | Sequence[Run] | str | Path
+
+
+def recorded_runs(given: AnyRuns) -> list[Run]:
+    """The runs that have recorded anything: one, several, or those in a folder."""
+    if isinstance(given, str | Path):
+        runs: Sequence[Run] = open_runs(given)
+    else:
+        runs = [given] if isinstance(given, Run) else given
+    recorded = [run for run in runs if run.records()]
+    if not recorded:
+        raise InvalidArgument("No episode has been recorded yet: there is nothing to show.")
+    return recorded

@@ -1,0 +1,64 @@
+"""`handrail prove` and `handrail verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from handrail.cli.prove import CERTIFICATE
+from handrail.rulebook.rulebook import parse, with_settings
+from handrail.runs.run import Run
+from tests.cli.conftest import Caller
+
+LEANING = """
+environment: CartPole-v1
+observations: [x, x_dot, phi, phi_dot]
+actions: [left, right]
+constraints:
+  - name: lean right
+    region: {x: [-1, 1], x_dot: 0, phi: [0.15, 0.2], phi_dot: [0, 0.1]}
+    require: right >= 0.9
+  - name: lean left
+    where: {x: 0, x_dot: 0, phi: -0.2, phi_dot: 0}
+    require: left >= 0.9
+settings: {episodes: 2, network: {hidden: [100]}}
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    started = Run.create(tmp_path / "run", parse(LEANING, "leaning"))
+    started.learn()
+    return started
+
+
+def test_prove_and_verify_a_run(run: Run, handrail: Caller) -> None:
+    code, out, _ = handrail("prove", run.folder, "--tolerance", "1e-6")
+    assert code == 0
+    assert out.count("certified") >= 2
+    assert f"2 of 2 certified: {run.folder / CERTIFICATE}" in out
+    code, out, _ = handrail("verify", run.folder / CERTIFICATE, run.folder)
+    assert code == 0
+    assert "certificate.json holds within 1e-06." in out
+    assert "Violations up to 1e-06 were allowed." in out
+
+
+def test_a_certificate_of_an_earlier_policy(run: Run, handrail: Caller) -> None:
+    handrail("prove", run.folder, "--tolerance", "1e-6")
+    run.with_episodes(4).learn()
+    code, _, error = handrail("verify", run.folder / CERTIFICATE, run.folder)
+    assert code == 2
+    assert "is about other weights" in error
+
+
+def test_a_run_that_does_not_obey_has_no_proof(handrail: Caller, tmp_path: Path) -> None:
+    book = with_settings(parse(LEANING, "leaning"), enforcement="none")
+    run = Run.create(tmp_path / "run", book)
+    run.learn()
+    code, out, _ = handrail("prove", run.folder)
+    assert code == 1
+    assert "counterexample" in out
+    code, _, error = handrail("verify", run.folder / CERTIFICATE, run.folder)
+    assert code == 2
+    assert "does not certify every constraint" in error

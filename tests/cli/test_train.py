@@ -1,0 +1,134 @@
+"""`handrail train` and `handrail resume`."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from handrail.errors import InvalidRun
+from handrail.runs.metrics import METRICS
+from handrail.runs.run import Run
+from tests.cli.conftest import Caller, start
+from tests.runs.test_run import TEXT
+
+
+def test_training_writes_runs_and_a_report(group: Path) -> None:
+    for seed in (4, 5):
+        run = Run.open(group / f"seed-{seed}")
+        assert run.seed == seed
+        assert run.rulebook.settings.discount == 0.9
+        assert len(run.records()) == 12
+    page = (group / "report" / "index.html").read_text()
+    assert "on &gt;= 0.9 at 2 states" in page
+    for name in ("score", "loss", "violation", "policy"):
+        picture = Image.open(group / "report" / f"{name}.png")
+        assert picture.width > 400
+        assert np.asarray(picture.convert("L")).std() > 10
+        assert f'src="{name}.png"' in page
+
+
+def test_seeds_do_not_depend_on_each_other(group: Path, tmp_path: Path) -> None:
+    run = Run.open(group / "seed-5")
+    alone = Run.create(tmp_path / "alone", run.rulebook)
+    alone.learn()
+    assert (alone.folder / METRICS).read_bytes() == (run.folder / METRICS).read_bytes()
+
+
+def test_ctrl_c_stops_after_the_update_and_resume_continues(tmp_path: Path) -> None:
+    (tmp_path / "corridor.yaml").write_text(TEXT)
+    process = start(
+        *("train", "corridor.yaml", "--episodes", "100000", "--import", "tests.runs.test_run"),
+        *("--out", "group"),
+        cwd=tmp_path,
+    )
+    metrics = tmp_path / "group" / "seed-4" / METRICS
+    deadline = time.monotonic() + 300
+    while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert "Continue with: handrail resume group" in out
+    run = Run.open(tmp_path / "group" / "seed-4")
+    done = len(run.records())
+    assert done == run.agent().episodes > 0
+
+
+def test_a_killed_command_leaves_no_learner_behind(tmp_path: Path) -> None:
+    (tmp_path / "corridor.yaml").write_text(TEXT)
+    process = start(
+        *("train", "corridor.yaml", "--episodes", "1000000", "--jobs", "1"),
+        *("--import", "tests.runs.test_run", "--out", "group"),
+        cwd=tmp_path,
+    )
+    metrics = tmp_path / "group" / "seed-4" / METRICS
+    deadline = time.monotonic() + 90.0
+    while not (metrics.exists() and metrics.stat().st_size):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.kill()
+    process.communicate(timeout=60)  # the pipes close when the learner is gone, too
+    run = Run.open(tmp_path / "group" / "seed-4")
+    while True:  # until the learner has noticed, and let go of the folder
+        try:
+            run.learn(stop=lambda: True)
+            break
+        except InvalidRun:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def test_training_into_a_folder_that_is_taken(group: Path, handrail: Caller) -> None:
+    file = str(group.parent / "corridor.yaml")
+    arguments = ["--episodes", "12", "--set", "discount=0.9", "--import", "tests.runs.test_run"]
+    code, _, error = handrail("train", file, "--out", str(group), *arguments)
+    assert code == 2
+    assert "is not empty. Continue it with `handrail resume" in error
+
+
+def test_groups_do_not_mix(group: Path, handrail: Caller) -> None:
+    file = str(group.parent / "corridor.yaml")
+    arguments = [
+        "train",
+        file,
+        "--out",
+        str(group),
+        "--import",
+        "tests.runs.test_run",
+        "--seed",
+        "9",
+    ]
+    code, _, error = handrail(*arguments, "--enforcement", "none")
+    assert code == 2
+    assert "holds runs of other constraints or settings (seed-" in error
+    assert not (group / "seed-9").exists()
+
+
+def test_a_longer_goal(group: Path, handrail: Caller, tmp_path: Path) -> None:
+    copy = tmp_path / "group"
+    shutil.copytree(group, copy)
+    code, out, _ = handrail("resume", str(copy), "--import", "tests.runs.test_run")
+    assert code == 0
+    assert "Nothing is left to learn. To go on: --episodes" in out
+    code, _, _ = handrail(
+        "resume", str(copy), "--episodes", "15", "--import", "tests.runs.test_run"
+    )
+    assert code == 0
+    longer = Run.open(copy / "seed-5")
+    whole = Run.create(tmp_path / "whole", longer.rulebook)
+    whole.learn()
+    assert (longer.folder / METRICS).read_bytes() == (whole.folder / METRICS).read_bytes()
+
+
+def test_resume_of_a_finished_run_changes_nothing(group: Path, handrail: Caller) -> None:
+    before = (group / "seed-4" / METRICS).read_bytes()
+    code, out, _ = handrail("resume", str(group / "seed-4"), "--import", "tests.runs.test_run")
+    assert code == 0
+    assert "Nothing is left to learn" in out
+    assert "Report:" in out
+    assert (group / "seed-4" / METRICS).read_bytes() == before
