@@ -87,8 +87,8 @@ class Keeper:
         """Make the model obey now; on failure it is as it was."""
         start = perf_counter()
         self._network.set_training_mode(False)  # as it acts; `train` goes back by itself
-        refuse_changed(self._network, self.policy)  # what is held must be what acts
         with one_thread():
+            refuse_changed(self._network, self.policy)  # what is held must be what acts
             before = self.rules.measure(self.policy).worst_violation
             result = self.rules.hold(self.policy, self.tolerance)
         timesteps = self._model.num_timesteps
