@@ -1,14 +1,110 @@
-"""What can go wrong, one small family. Every message says the cause first, then the remedy."""
+"""What can go wrong, one small family. Every message says the cause first, then the remedy.
+
+What is wrong with a constraint is read in Python, where coordinates and actions have numbers, or
+beside a constraint file, where they have names. So `InvalidConstraint` keeps those in fields, and
+whoever has better words tells it again in them.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import final
 
 
 class HandrailError(Exception):
     """Base of every error that Handrail raises on purpose."""
 
 
+@final
+@dataclass(frozen=True)
+class Coordinate:
+    """One of the numbers of an observation, by its index."""
+
+    index: int
+
+
+@final
+@dataclass(frozen=True)
+class ActionSum:
+    """One action, or a weighted sum of some.
+
+    Attributes:
+        weights: of the actions, by their index.
+        noun: what one is called if it has no name.
+    """
+
+    weights: Mapping[int, float]
+    noun: str
+
+    def __str__(self) -> str:
+        return str(Words().told(self))
+
+
+@final
+@dataclass(frozen=True)
+class Term:
+    """Words of Python, such as the name of a class, for which a constraint file has its own."""
+
+    words: str
+
+
+@final
+@dataclass(frozen=True)
+class Words:
+    """What messages call things; by default, as callers from Python know them.
+
+    Attributes:
+        coordinates: their names, where they have some.
+        actions: their names, where they have some.
+        terms: what is said for a `Term`, where it is something else.
+        says_class: whether a message begins with the class that refuses.
+    """
+
+    coordinates: Sequence[str] = ()
+    actions: Sequence[str] = ()
+    terms: Mapping[str, str] = field(default_factory=dict)
+    says_class: bool = True
+
+    def told(self, value: object) -> object:
+        """A field of a message in these words; what is no such field, as it is."""
+        if isinstance(value, Term):
+            return self.terms.get(value.words, value.words)
+        if isinstance(value, Coordinate):
+            return _named(self.coordinates, "coordinate", value.index)
+        if isinstance(value, ActionSum):
+            parts = [
+                ("" if weight == 1.0 else f"{weight:g}·") + _named(self.actions, value.noun, index)
+                for index, weight in value.weights.items()
+            ]
+            return " + ".join(parts)
+        return value
+
+
+def _named(names: Sequence[str], noun: str, index: int) -> str:
+    return names[index] if names else f"{noun} {index}"
+
+
 class InvalidConstraint(HandrailError, ValueError):
-    """A constraint that cannot be meant: refused when it is written, not when it is solved."""
+    """A constraint that cannot be meant: refused when it is written, not when it is solved.
+
+    Args:
+        message: of the cause and the remedy; a template for `str.format` if there are fields.
+        about: the class that refuses, if it is not clear from the message.
+        fields: what the template leaves open.
+    """
+
+    def __init__(self, message: str, about: str = "", **fields: object) -> None:
+        self.message = message
+        self.about = about
+        self.fields = fields
+        super().__init__(self.told(Words()))
+
+    def told(self, words: Words) -> str:
+        """The message in these words."""
+        fields = {key: words.told(value) for key, value in self.fields.items()}
+        text = self.message.format(**fields) if fields else self.message
+        return f"{self.about}: {text}" if self.about and words.says_class else text
 
 
 class InvalidRulebook(HandrailError, ValueError):

@@ -14,7 +14,7 @@ import numpy as np
 
 from handrail._types import Array, Indices
 from handrail.constraints.rows import Rows
-from handrail.errors import InvalidConstraint
+from handrail.errors import ActionSum, InvalidConstraint, Term
 from handrail.policies import MEAN, PROBABILITY, Quantity
 from handrail.regions import Place, Points, Region
 
@@ -50,14 +50,10 @@ def as_mapping(action: Action) -> Mapping[int, float]:
     return plain if isinstance(plain, Mapping) else {plain: 1.0}
 
 
-def in_words(action: Action) -> str:
-    """'action 1', '0.5·action 0 + action 2', 'mean action 0'."""
-    kind = "mean action" if isinstance(action, Mean) else "action"
-    parts = [
-        f"{kind} {index}" if weight == 1.0 else f"{weight:g}·{kind} {index}"
-        for index, weight in as_mapping(action).items()
-    ]
-    return " + ".join(parts)
+def action_sum(action: Action) -> ActionSum:
+    """For messages: 'action 1', '0.5·action 0 + action 2', 'mean action 0'."""
+    noun = "mean action" if isinstance(action, Mean) else "action"
+    return ActionSum(as_mapping(action), noun)
 
 
 def check_actions(action: Action) -> None:
@@ -122,7 +118,7 @@ def check_number(value: Any, what: str) -> None:
 def check_bound(bound: Any, action: Action) -> None:
     """A number; strictly inside what a sum of probabilities can reach."""
     check_number(bound, "The bound")
-    quantity_of(action).check_bound(bound, as_mapping(action).values(), in_words(action))
+    quantity_of(action).check_bound(bound, as_mapping(action).values(), action_sum(action))
 
 
 def check_order(lower: float, upper: float) -> None:
@@ -244,7 +240,7 @@ class AtLeast(ActionConstraint):
         check_priority(self.priority)
         check_actions(self.action)
         check_bound(self.bound, self.action)
-        set_default_name(self, f"{in_words(self.action)} >= {self.bound:g}")
+        set_default_name(self, f"{action_sum(self.action)} >= {self.bound:g}")
 
     def rows_at(self, states: Array, n_actions: int) -> Rows:
         """One row per state."""
@@ -267,7 +263,7 @@ class AtMost(ActionConstraint):
         check_priority(self.priority)
         check_actions(self.action)
         check_bound(self.bound, self.action)
-        set_default_name(self, f"{in_words(self.action)} <= {self.bound:g}")
+        set_default_name(self, f"{action_sum(self.action)} <= {self.bound:g}")
 
     def rows_at(self, states: Array, n_actions: int) -> Rows:
         """One row per state."""
@@ -291,7 +287,7 @@ class Equal(ActionConstraint):
         check_priority(self.priority)
         check_actions(self.action)
         check_bound(self.bound, self.action)
-        set_default_name(self, f"{in_words(self.action)} == {self.bound:g}")
+        set_default_name(self, f"{action_sum(self.action)} == {self.bound:g}")
 
     def rows_at(self, states: Array, n_actions: int) -> Rows:
         """One row per state."""
@@ -319,7 +315,7 @@ class Between(ActionConstraint):
         check_order(self.lower, self.upper)
         if self.lower == self.upper:
             _refuse_region(self)
-        set_default_name(self, f"{self.lower:g} <= {in_words(self.action)} <= {self.upper:g}")
+        set_default_name(self, f"{self.lower:g} <= {action_sum(self.action)} <= {self.upper:g}")
 
     def rows_at(self, states: Array, n_actions: int) -> Rows:
         """One row per state."""
@@ -329,9 +325,10 @@ class Between(ActionConstraint):
 def _refuse_region(constraint: Equal | Between) -> None:
     if isinstance(constraint.where, Region):
         raise InvalidConstraint(
-            f"{type(constraint).__name__}: a network cannot keep a {constraint.quantity.noun} at "
-            "one value on all the states of a region. Use Between(lower, upper, …) there, or "
-            "Points."
+            "a network cannot keep a {noun} at one value on all the states of a region. {remedy}",
+            about=type(constraint).__name__,
+            noun=constraint.quantity.noun,
+            remedy=Term("Use Between(lower, upper, …) there, or Points."),
         )
 
 

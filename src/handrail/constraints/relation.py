@@ -14,13 +14,13 @@ from handrail.constraints.constraint import (
     Constraint,
     Mean,
     PlacedConstraint,
+    action_sum,
     check_action,
     check_known_action,
     check_linear_bounds,
     check_number,
     check_priority,
     check_where,
-    in_words,
     make_rows,
     quantity_of,
     set_default_name,
@@ -138,7 +138,7 @@ class Linear(Constraint):
         return sum(lowest for lowest, _ in spans), sum(highest for _, highest in spans)
 
     def _in_words(self) -> str:
-        total = " + ".join(f"{term.weight:g}·{in_words(term.action)}" for term in self.terms)
+        total = " + ".join(f"{term.weight:g}·{action_sum(term.action)}" for term in self.terms)
         low = f"{self.lower:g} <= " if np.isfinite(self.lower) else ""
         high = f" <= {self.upper:g}" if np.isfinite(self.upper) else ""
         return f"{low}{total}{high}"

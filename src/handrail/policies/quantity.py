@@ -18,7 +18,7 @@ from scipy.special import expit
 from typing_extensions import override
 
 from handrail._types import Array, Mask
-from handrail.errors import InvalidArgument, InvalidConstraint
+from handrail.errors import ActionSum, InvalidArgument, InvalidConstraint
 
 
 class Quantity(ABC):
@@ -71,7 +71,7 @@ class Quantity(ABC):
         """Whether all outputs of a state follow from any one of them."""
 
     @abstractmethod
-    def check_bound(self, bound: float, weights: Iterable[float], what: str) -> None:
+    def check_bound(self, bound: float, weights: Iterable[float], what: ActionSum) -> None:
         """Refuse a bound that no weighted sum can be on both sides of; `what` is the sum's name."""
 
     @abstractmethod
@@ -176,13 +176,16 @@ class Probability(Quantity):
         return n_actions == 2
 
     @override
-    def check_bound(self, bound: float, weights: Iterable[float], what: str) -> None:
+    def check_bound(self, bound: float, weights: Iterable[float], what: ActionSum) -> None:
         lowest, highest = self.span(weights)
         if bound in (lowest, highest):
             inside = lowest + 0.001 if bound == lowest else highest - 0.001
             raise InvalidConstraint(
-                f"A softmax never reaches a probability of exactly 0 or 1, so {what} cannot be "
-                f"bounded by {bound:g}. Use {inside:g} instead."
+                "A softmax never reaches a probability of exactly 0 or 1, so {what} cannot be "
+                "bounded by {bound:g}. Use {inside:g} instead.",
+                what=what,
+                bound=bound,
+                inside=inside,
             )
         if not lowest < bound < highest:
             # 95 was meant in percent; 1.5 hardly.
@@ -194,8 +197,13 @@ class Probability(Quantity):
                 "of it."
             )
             raise InvalidConstraint(
-                f"The probability of {what} is always between {lowest:g} and {highest:g}, but the "
-                f"bound is {bound:g}. {meant}"
+                "The probability of {what} is always between {lowest:g} and {highest:g}, but the "
+                "bound is {bound:g}. {meant}",
+                what=what,
+                lowest=lowest,
+                highest=highest,
+                bound=bound,
+                meant=meant,
             )
 
     @override
@@ -312,7 +320,7 @@ class MeanAction(Quantity):
         return n_actions == 1
 
     @override
-    def check_bound(self, bound: float, weights: Iterable[float], what: str) -> None:
+    def check_bound(self, bound: float, weights: Iterable[float], what: ActionSum) -> None:
         """Any number will do."""
 
     @override

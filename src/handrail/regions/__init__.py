@@ -5,7 +5,8 @@ from handrail.regions.box import Box
 from handrail.regions.cells import Cells, Cover, ExactCover
 from handrail.regions.curve import Curve
 from handrail.regions.description import region_from
-from handrail.regions.formula import parse_expression, parse_linear
+from handrail.regions.formula import Formula, InvalidFormula, UnknownName, parse_formula
+from handrail.regions.inequality import LinearBounds, parse_bounds
 from handrail.regions.outline import area, beside_faces, cut_cells, rectangle
 from handrail.regions.points import Points
 from handrail.regions.polytope import Polytope
@@ -21,16 +22,20 @@ __all__ = [
     "Cover",
     "Curve",
     "ExactCover",
+    "Formula",
+    "InvalidFormula",
+    "LinearBounds",
     "Place",
     "Points",
     "Polytope",
     "Region",
     "Union",
+    "UnknownName",
     "area",
     "beside_faces",
     "cut_cells",
-    "parse_expression",
-    "parse_linear",
+    "parse_bounds",
+    "parse_formula",
     "rectangle",
     "region_from",
 ]

@@ -122,8 +122,9 @@ class Ball(Region):
         extents = (self._high - self._low)[self._coordinates]
         if not np.isfinite(extents).all() or not (extents > 0.0).all():
             raise InvalidConstraint(
-                f"Ball: a radius of {self._radius:g} vanishes beside the centre "
-                f"{self._centre.tolist()}, or has no end. Use units of a common size."
+                f"a radius of {self._radius:g} vanishes beside the centre "
+                f"{self._centre.tolist()}, or has no end. Use units of a common size.",
+                about="Ball",
             )
 
     def __repr__(self) -> str:

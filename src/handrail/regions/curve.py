@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 from scipy.spatial import KDTree
 
 from handrail._types import Array, Indices, Mask
-from handrail.errors import InvalidConstraint
+from handrail.errors import Coordinate, InvalidConstraint, Term
 from handrail.regions.cells import Cells, Cover
 from handrail.regions.checks import as_number, check_grid
-from handrail.regions.formula import Expression, parse_expression
+from handrail.regions.formula import Formula, InvalidFormula, parse_formula
 from handrail.regions.interval import Interval
 from handrail.regions.region import Region
 
@@ -62,24 +62,31 @@ class WrittenPath(Path):
         if not len(written):
             raise InvalidConstraint("Curve: give one expression per coordinate, not none.")
         self.written = [text if isinstance(text, str) else _plain(text) for text in written]
-        self._expressions = [_parsed(i, text) for i, text in enumerate(self.written)]
+        self._formulas = [_parsed(i, text) for i, text in enumerate(self.written)]
 
     def states(self, t: Array) -> Array:
-        """By evaluating the expressions."""
-        states = np.stack([expression.evaluate(t) for expression in self._expressions], axis=1)
+        """By evaluating the formulas."""
+        states = np.stack([formula.evaluate(t[:, None]) for formula in self._formulas], axis=1)
         bad = np.argwhere(~np.isfinite(states))
         if len(bad):
             row, i = bad[0]
             raise InvalidConstraint(
-                f"Curve: coordinate {i}, {self.written[i]}, is not finite at t = {t[row]:g}. "
-                "Choose t_min and t_max such that it is."
+                "{coordinate}, {written}, is not finite at t = {t:g}. Choose {t_min} and {t_max} "
+                "such that it is.",
+                about="Curve",
+                coordinate=Coordinate(int(i)),
+                written=self.written[i],
+                t=t[row],
+                t_min=Term("t_min"),
+                t_max=Term("t_max"),
             )
         return states
 
     def enclose(self, low: Array, high: Array) -> Interval:
         """By interval arithmetic."""
-        found = [expression.enclose(low, high) for expression in self._expressions]
-        return np.stack([ends[0] for ends in found], 1), np.stack([ends[1] for ends in found], 1)
+        ends = low[:, None], high[:, None]
+        found = [formula.enclose(*ends) for formula in self._formulas]
+        return np.stack([one[0] for one in found], 1), np.stack([one[1] for one in found], 1)
 
     @property
     def is_known_between(self) -> bool:
@@ -148,10 +155,10 @@ def _plain(value: object) -> float:
     return as_number(value, "Curve: a coordinate")
 
 
-def _parsed(coordinate: int, text: str | float) -> Expression:
+def _parsed(coordinate: int, text: str | float) -> Formula:
     try:
-        return parse_expression(text if isinstance(text, str) else repr(text))
-    except InvalidConstraint as error:
+        return parse_formula(text if isinstance(text, str) else repr(text), ["t"])
+    except InvalidFormula as error:
         raise InvalidConstraint(f"Curve: coordinate {coordinate}: {error}") from None
 
 
@@ -233,9 +240,13 @@ class CurveCover(Cover):
             if count >= _MAX_PIECES:
                 piece, coordinate = np.argwhere(unbounded)[0]
                 raise InvalidConstraint(
-                    f"Curve: coordinate {coordinate} cannot be bounded for t between "
-                    f"{ends[piece]:g} and {ends[piece + 1]:g}. Is something divided by zero there, "
-                    "or is it the logarithm of zero or the root of a negative number?"
+                    "{coordinate} cannot be bounded for t between {start:g} and {end:g}. Is "
+                    "something divided by zero there, or is it the logarithm of zero or the root "
+                    "of a negative number?",
+                    about="Curve",
+                    coordinate=Coordinate(int(coordinate)),
+                    start=ends[piece],
+                    end=ends[piece + 1],
                 )
             count *= 2
 
@@ -311,8 +322,11 @@ class Curve(Region):
         self._refuse_faster()
         if (self._dense == self._dense[0]).all():
             raise InvalidConstraint(
-                f"Curve does not move: f(t) is {self._dense[0].tolist()} for every t. Use Points "
-                "for single states."
+                "{curve} does not move: f(t) is {state} for every t. Use {points} for single "
+                "states.",
+                curve=Term("Curve"),
+                state=self._dense[0].tolist(),
+                points=Term("Points"),
             )
         self._low, self._high = self._make_bounds()
         self._tree = KDTree(self._dense)

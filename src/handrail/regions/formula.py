@@ -1,13 +1,21 @@
-"""Arithmetic as people write it, read by hand and never evaluated by Python."""
+"""Arithmetic as people write it: read by one parser, never executed by Python.
+
+A `Formula` is over named coordinates. It is evaluated at states, enclosed over intervals of them
+(the heart of a proof on a curve), and says which sum of multiples of the coordinates it is, if it
+is one. Curves are formulas in t; half-spaces and requirements are inequalities between formulas.
+
+Not by `ast.parse`: a coordinate or an action may be called raise, pass or in; where Python sees a
+mistake differs from version to version, and is often the operand before it; and all of its grammar
+that is not ours (1_000, 0x1f, t.real, f(x=1)) would have to be fenced off again.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar, final
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -16,196 +24,38 @@ from handrail.errors import InvalidConstraint
 from handrail.regions import interval as intervals
 from handrail.regions.interval import Interval
 
-T = TypeVar("T")
-
-
 # A hostile file must not exhaust the stack or the time.
 MAX_LENGTH = 1000
-
-
 MAX_DEPTH = 100
 
 
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
-    r"|(?P<sign>\*\*|[-+*/(),])|(?P<other>\S))",
-    re.ASCII,
-)
-
-
-# A sign before an operand binds more than * and less than **: -t**2 is -(t**2).
-_STRENGTHS = {"+": 1, "-": 1, "*": 2, "/": 2, "**": 4}
-
-
-_SIGN_STRENGTH = 3
-
-
-class Token(NamedTuple):
-    """A number, a name, a sign, or the end.
-
-    Attributes:
-        kind: "number", "name", "sign" or "end".
-        text: as it was written.
-        column: where it starts, counted from 1.
-    """
-
-    kind: str
-    text: str
-    column: int
-
-    @property
-    def place(self) -> str:
-        """Such as: 'cos' at column 6."""
-        return "the end" if self.kind == "end" else f"{self.text!r} at column {self.column}"
-
-
-class Algebra(ABC, Generic[T]):
-    """What to make of the parts of an expression; each method may refuse."""
-
-    @abstractmethod
-    def number(self, value: float) -> T:
-        """A finite number."""
-
-    @abstractmethod
-    def name(self, token: Token) -> T:
-        """A name that is not called."""
-
-    @abstractmethod
-    def negative(self, value: T) -> T:
-        """A minus before an operand."""
-
-    @abstractmethod
-    def combine(self, sign: Token, left: T, right: T) -> T:
-        """One of + - * / ** between two operands."""
-
-    @abstractmethod
-    def call(self, name: Token, arguments: Sequence[T]) -> T:
-        """A name that is called with at least one argument."""
-
-
-def parse(text: str, algebra: Algebra[T], first_column: int = 1) -> T:
-    """Read numbers, names, + - * / **, parentheses and calls.
-
-    Args:
-        text: the expression.
-        algebra: what to make of it.
-        first_column: of the text, if it is a part of a longer one.
-
-    Raises:
-        InvalidConstraint: if it cannot be read; the message names the column.
-    """
-    if len(text) > MAX_LENGTH:
-        raise InvalidConstraint(
-            f"an expression has at most {MAX_LENGTH} characters, but this one has {len(text)}."
-        )
-    return _Parser(_tokens(text, first_column), algebra).whole()
-
-
-def _tokens(text: str, first_column: int) -> list[Token]:
-    tokens = []
-    for match in _TOKEN.finditer(text):
-        kind = str(match.lastgroup)
-        token = Token(kind, match[kind], match.start(kind) + first_column)
-        if token.text == "^":
-            raise InvalidConstraint(f"cannot read {token.place}: write ** for a power.")
-        if kind == "other":
-            raise InvalidConstraint(
-                f"cannot read {token.place}: an expression has numbers, names, + - * / ** and "
-                "parentheses."
-            )
-        tokens.append(token)
-    if not tokens:
-        raise InvalidConstraint("an expression is missing: there is nothing to read.")
-    return [*tokens, Token("end", "", len(text) + first_column)]
+class InvalidFormula(InvalidConstraint):
+    """A formula that cannot be read; the message names the column."""
 
 
 @final
-class _Parser(Generic[T]):
-    """By the strength of operators (Pratt, 1973): two stack frames per level of nesting."""
+class UnknownName(InvalidFormula):
+    """A name that is none of the coordinates.
 
-    def __init__(self, tokens: Sequence[Token], algebra: Algebra[T]) -> None:
-        self._tokens = tokens
-        self._position = 0
-        self._algebra = algebra
+    Args:
+        kind: what it is not.
+        name: as it was written.
+        place: the name and its column.
+        known: the coordinates.
+    """
 
-    def whole(self) -> T:
-        value = self._expression(strength=0, depth=0)
-        token = self._next
-        if token.kind != "end":
-            raise InvalidConstraint(f"expected an operator such as + or * before {token.place}.")
-        return value
-
-    @property
-    def _next(self) -> Token:
-        return self._tokens[self._position]
-
-    def _take(self) -> Token:
-        self._position += 1
-        return self._tokens[self._position - 1]
-
-    def _expression(self, strength: int, depth: int) -> T:
-        """Operands and operators, as long as these bind more than `strength`."""
-        if depth > MAX_DEPTH:
-            raise InvalidConstraint(
-                f"more than {MAX_DEPTH} levels of nesting before {self._next.place}: use fewer "
-                "parentheses."
-            )
-        left = self._operand(depth)
-        while _STRENGTHS.get(self._next.text, 0) > strength:
-            sign = self._take()
-            # ** is read from the right: 2**3**2 is 2**9.
-            binding = _SIGN_STRENGTH if sign.text == "**" else _STRENGTHS[sign.text]
-            left = self._algebra.combine(sign, left, self._expression(binding, depth + 1))
-        return left
-
-    def _operand(self, depth: int) -> T:
-        token = self._take() if self._next.kind != "end" else self._next
-        if token.text in ("+", "-"):
-            value = self._expression(_SIGN_STRENGTH, depth + 1)
-            return self._algebra.negative(value) if token.text == "-" else value
-        if token.text == "(":
-            value = self._expression(0, depth + 1)
-            self._close(token)
-            return value
-        if token.kind == "number":
-            return self._algebra.number(_finite(token))
-        if token.kind == "name":
-            if self._next.text == "(":
-                return self._algebra.call(token, self._arguments(depth))
-            return self._algebra.name(token)
-        raise InvalidConstraint(f"expected a number, a name or ( instead of {token.place}.")
-
-    def _arguments(self, depth: int) -> list[T]:
-        opening = self._take()
-        arguments = [self._expression(0, depth + 1)]
-        while self._next.text == ",":
-            self._take()
-            arguments.append(self._expression(0, depth + 1))
-        self._close(opening)
-        return arguments
-
-    def _close(self, opening: Token) -> None:
-        if self._next.text != ")":
-            raise InvalidConstraint(
-                f"expected ) before {self._next.place}, to close the ( at column {opening.column}."
-            )
-        self._take()
+    def __init__(self, kind: str, name: str, place: str, known: Sequence[str]) -> None:
+        super().__init__(f"unknown {kind} {place}: there are {', '.join(known)} and pi.")
+        self.name, self.place = name, place
 
 
-def _finite(token: Token) -> float:
-    value = float(token.text)
-    if not math.isfinite(value):
-        raise InvalidConstraint(f"the number {token.place} is too large.")
-    return value
-
-
-_Function = Callable[..., Any]
+# What is done
 
 
 class _Operation(NamedTuple):
     n_operands: int
-    values: _Function
-    enclosures: _Function
+    values: Callable[..., Any]
+    enclosures: Callable[..., Any]
 
 
 _OPERATORS: Mapping[str, _Operation] = {
@@ -216,7 +66,6 @@ _OPERATORS: Mapping[str, _Operation] = {
     "**": _Operation(2, np.power, intervals.power),
     "negative": _Operation(1, np.negative, intervals.negative),
 }
-
 
 _FUNCTIONS: Mapping[str, _Operation] = {
     "sin": _Operation(1, np.sin, intervals.sine),
@@ -231,227 +80,343 @@ _FUNCTIONS: Mapping[str, _Operation] = {
     "max": _Operation(2, np.maximum, intervals.larger),
 }
 
+_CONSTANTS: Mapping[str, float] = {"pi": math.pi}
+
 
 class _Step(NamedTuple):
-    """Puts a number or t on a stack, or replaces the topmost operands by a result."""
+    """Puts a number or a coordinate on a stack, or replaces the topmost operands by a result.
 
-    name: str  # "number", "t", or an operation's
+    Attributes:
+        operation: its name; empty for what is put on the stack.
+        number: of what is put there, if it is a number.
+        coordinate: its index, if it is none.
+        place: where it was written, for messages.
+    """
+
+    operation: str = ""
     number: float = 0.0
-
-
-_Program = tuple[_Step, ...]
+    coordinate: int | None = None
+    place: str = ""
 
 
 @final
 @dataclass(frozen=True)
-class Expression:
-    """A formula in t.
+class Formula:
+    """A number for every state.
 
     Attributes:
         text: as it was written.
-        program: what to do, operands before operators: no nesting, so that no formula is too deep.
+        names: of the coordinates, in order.
+        steps: what to do, operands before operators: no nesting, so that no formula is too deep.
     """
 
     text: str
-    program: _Program
+    names: tuple[str, ...]
+    steps: tuple[_Step, ...] = field(repr=False)
 
-    def evaluate(self, t: Array) -> Array:
-        """Values (n,) at t (n,); infinite or NaN where it is not defined."""
-        stack: list[Array] = []
+    def evaluate(self, states: Array) -> Array:
+        """Values (n,) at states (n, n_names); infinite or NaN where it is not defined."""
+        n = len(states)
         with np.errstate(all="ignore"):
-            for step in self.program:
-                if step.name == "number":
-                    stack.append(np.full(len(t), step.number))
-                elif step.name == "t":
-                    stack.append(np.asarray(t, dtype=np.float64))
-                else:
-                    _replace(stack, step.name, "values")
-        return stack[0].copy()
+            result: Array = self._run(
+                lambda number: np.full(n, number), lambda i: states[:, i], "values"
+            )
+        return result.copy()
 
     def enclose(self, low: Array, high: Array) -> Interval:
-        """Bounds (n,), (n,) on every defined value for t between low (n,) and high (n,)."""
-        stack: list[Interval] = []
+        """Bounds (n,), (n,) on every defined value between two corners (n, n_names) each."""
+        n = len(low)
         with np.errstate(all="ignore"):
-            for step in self.program:
-                if step.name == "number":
-                    stack.append((np.full(len(low), step.number), np.full(len(low), step.number)))
-                elif step.name == "t":
-                    stack.append((low, high))
+            ends: Interval = self._run(
+                lambda number: (np.full(n, number), np.full(n, number)),
+                lambda i: (low[:, i], high[:, i]),
+                "enclosures",
+            )
+        return ends[0].copy(), ends[1].copy()
+
+    def affine(self) -> Affine:
+        """The sum of multiples of the coordinates that it is.
+
+        Raises:
+            InvalidFormula: if it is none; the message names what makes it so.
+        """
+        stack: list[Affine] = []
+        with np.errstate(all="ignore"):
+            for step in self.steps:
+                if step.operation:
+                    count = _operation(step.operation).n_operands
+                    operands = stack[-count:]
+                    del stack[-count:]
+                    stack.append(_combined(step, operands))
                 else:
-                    _replace(stack, step.name, "enclosures")
-        return stack[0][0].copy(), stack[0][1].copy()
+                    weights = np.zeros(len(self.names))
+                    if step.coordinate is not None:
+                        weights[step.coordinate] = 1.0
+                    stack.append(Affine(weights, step.number))
+        return stack[0]
+
+    def _run(
+        self, number: Callable[[float], Any], coordinate: Callable[[int], Any], kind: str
+    ) -> Any:
+        stack: list[Any] = []
+        for step in self.steps:
+            if step.operation:
+                operation = _operation(step.operation)
+                operands = stack[-operation.n_operands :]
+                del stack[-operation.n_operands :]
+                stack.append(getattr(operation, kind)(*operands))
+            elif step.coordinate is not None:
+                stack.append(coordinate(step.coordinate))
+            else:
+                stack.append(number(step.number))
+        return stack[0]
 
 
-def parse_expression(text: str) -> Expression:
-    """Read a formula of numbers, t, pi, + - * / **, parentheses, and functions.
-
-    The functions are sin, cos, tan, exp, log, sqrt, abs, tanh, min and max (of two).
-
-    Raises:
-        InvalidConstraint: if it cannot be read; the message names the column.
-    """
-    return Expression(text, parse(text, _Programs()))
+def _operation(name: str) -> _Operation:
+    return _OPERATORS.get(name) or _FUNCTIONS[name]
 
 
-def _replace(stack: list[Any], name: str, kind: str) -> None:
-    """The topmost operands by the operation's result."""
-    operation = _OPERATORS.get(name) or _FUNCTIONS[name]
-    operands = stack[-operation.n_operands :]
-    del stack[-operation.n_operands :]
-    stack.append(getattr(operation, kind)(*operands))
+class Affine(NamedTuple):
+    """weights @ x + constant, with weights (n_names,)."""
 
-
-@final
-class _Programs(Algebra[_Program]):
-    """Programs from the parts of a formula; what does not depend on t becomes a number."""
-
-    def number(self, value: float) -> _Program:
-        return (_Step("number", value),)
-
-    def name(self, token: Token) -> _Program:
-        if token.text == "t":
-            return (_Step("t"),)
-        if token.text == "pi":
-            return self.number(float(np.pi))
-        if token.text in _FUNCTIONS:
-            raise InvalidConstraint(f"expected ( after the function {token.place}.")
-        raise InvalidConstraint(f"unknown name {token.place}: the names are t and pi.")
-
-    def negative(self, value: _Program) -> _Program:
-        return _folded((*value, _Step("negative")), "a number")
-
-    def combine(self, sign: Token, left: _Program, right: _Program) -> _Program:
-        return _folded((*left, *right, _Step(sign.text)), f"the result of {sign.place}")
-
-    def call(self, name: Token, arguments: Sequence[_Program]) -> _Program:
-        if name.text not in _FUNCTIONS:
-            raise InvalidConstraint(
-                f"unknown function {name.place}: the functions are {', '.join(_FUNCTIONS)}."
-            )
-        wanted = _FUNCTIONS[name.text].n_operands
-        if len(arguments) != wanted:
-            raise InvalidConstraint(
-                f"{name.place} takes {wanted} argument{'s' * (wanted > 1)}, but got "
-                f"{len(arguments)}."
-            )
-        steps = tuple(step for argument in arguments for step in argument)
-        return _folded((*steps, _Step(name.text)), f"the result of {name.place}")
-
-
-def _folded(program: _Program, what: str) -> _Program:
-    """A single number if there is no t in it: exact, where intervals would have to be widened."""
-    if any(step.name == "t" for step in program):
-        return program
-    value = float(Expression("", program).evaluate(np.zeros(1))[0])
-    if not np.isfinite(value):
-        raise InvalidConstraint(f"{what} is not a finite number, whatever t is.")
-    return (_Step("number", value),)
-
-
-_RELATION = re.compile(r"[<>=!≤≥]+")
-
-
-_RELATIONS = {"<=": "<=", "≤": "<=", ">=": ">=", "≥": ">="}
-
-
-_FORM = "A half-space reads like: phi_dot <= -8*phi - 2."
-
-
-class _Linear(NamedTuple):
     weights: Array
     constant: float
 
     @property
     def is_number(self) -> bool:
+        """Whether nothing depends on a coordinate."""
         return not self.weights.any()
 
 
-def parse_linear(text: str, names: Sequence[str]) -> tuple[Array, str, float]:
-    """Weights (n,), "<=" or ">=", and a bound: weights @ observation <= bound.
+def _combined(step: _Step, operands: Sequence[Affine]) -> Affine:
+    """Of the operations, those that keep a sum of multiples one."""
+    numbers = [operand.is_number for operand in operands]
+    if all(numbers):
+        values = (np.float64(operand.constant) for operand in operands)
+        constant = float(_operation(step.operation).values(*values))
+        return Affine(np.zeros_like(operands[0].weights), constant)
+    if step.operation == "negative":
+        return Affine(-operands[0].weights, -operands[0].constant)
+    if step.operation in ("+", "-"):
+        (left, a), (right, b) = operands
+        return Affine(left + right, a + b) if step.operation == "+" else Affine(left - right, a - b)
+    if step.operation == "*" and any(numbers):
+        number, other = operands if numbers[0] else (operands[1], operands[0])
+        return Affine(other.weights * number.constant, other.constant * number.constant)
+    if step.operation == "/" and numbers[1]:
+        divisor = np.float64(operands[1].constant)
+        return Affine(operands[0].weights / divisor, float(operands[0].constant / divisor))
+    raise InvalidFormula(
+        f"{step.place} makes it not linear: names may be multiplied by numbers, and by nothing "
+        "else."
+    )
+
+
+# What is read
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
+    r"|(?P<sign>\*\*|[-+*/(),])|(?P<other>\S))",
+    re.ASCII,
+)
+
+_REMEDIES = {
+    "^": "write ** for a power.",
+    "%": "nothing is in percent here. Write 0.95, not 95%.",
+}
+
+# A sign before an operand binds more than * and less than **: -t**2 is -(t**2).
+_STRENGTHS = {"+": 1, "-": 1, "*": 2, "/": 2, "**": 4}
+_SIGN_STRENGTH = 3
+
+
+class _Token(NamedTuple):
+    """A number, a name, a sign or the end, as it was written, and its column from 1.
+
+    The text of the end is what comes there.
+    """
+
+    kind: str
+    text: str
+    column: int
+
+    @property
+    def place(self) -> str:
+        """Such as: 'cos' at column 6."""
+        return self.text if self.kind == "end" else f"{self.text!r} at column {self.column}"
+
+
+def parse_formula(
+    text: str,
+    names: Sequence[str],
+    kind: str = "name",
+    first_column: int = 1,
+    end: str = "the end",
+) -> Formula:
+    """Read a formula of numbers, names, pi, + - * / **, parentheses, and functions.
+
+    The functions are sin, cos, tan, exp, log, sqrt, abs, tanh, min and max (of two).
 
     Args:
-        text: two sums of multiples of names, and a relation between them.
-        names: of the observations, in order.
+        text: the formula.
+        names: of the coordinates, in order.
+        kind: what one of them is called.
+        first_column: of the text, if it is a part of a longer one.
+        end: what comes behind it.
 
     Raises:
-        InvalidConstraint: if it cannot be read, or is not linear.
+        InvalidFormula: if it cannot be read; the message names the column.
     """
+    refuse_long(text)
+    reader = _Reader(_tokens(text, first_column, end), tuple(names), kind)
+    return Formula(text, tuple(names), reader.whole())
+
+
+def refuse_long(text: str) -> None:
+    """More than anybody writes by hand."""
     if len(text) > MAX_LENGTH:
-        raise InvalidConstraint(
-            f"a half-space has at most {MAX_LENGTH} characters, but this one has {len(text)}."
+        raise InvalidFormula(
+            f"an expression has at most {MAX_LENGTH} characters, but this one has {len(text)}."
         )
-    found = list(_RELATION.finditer(text))
-    if not found:
-        raise InvalidConstraint(f"there is no <= or >= in it. {_FORM}")
-    if len(found) > 1:
-        raise InvalidConstraint(
-            f"there are {len(found)} relations in it, but a half-space has one. Write several "
-            "half-spaces."
-        )
-    relation = found[0]
-    if relation[0] not in _RELATIONS:
-        raise InvalidConstraint(
-            f"cannot read {relation[0]!r} at column {relation.start() + 1}: a half-space contains "
-            "its boundary; write <= or >=."
-        )
-    algebra = _Sums(names)
-    left = parse(text[: relation.start()], algebra)
-    right = parse(text[relation.end() :], algebra, relation.end() + 1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        weights, bound = left.weights - right.weights, right.constant - left.constant
-    if not weights.any():
-        raise InvalidConstraint(f"no observation is left in it. {_FORM}")
-    if not (np.isfinite(weights).all() and np.isfinite(bound)):
-        raise InvalidConstraint("its numbers are too large, or divided by zero.")
-    return weights, _RELATIONS[relation[0]], float(bound)
+
+
+def _tokens(text: str, first_column: int, end: str) -> list[_Token]:
+    tokens = []
+    for match in _TOKEN.finditer(text):
+        kind = str(match.lastgroup)
+        token = _Token(kind, match[kind], match.start(kind) + first_column)
+        if kind == "other":
+            remedy = _REMEDIES.get(
+                token.text, "an expression has numbers, names, + - * / ** and parentheses."
+            )
+            raise InvalidFormula(f"cannot read {token.place}: {remedy}")
+        tokens.append(token)
+    if not tokens:
+        raise InvalidFormula("an expression is missing: there is nothing to read.")
+    return [*tokens, _Token("end", end, len(text) + first_column)]
 
 
 @final
-class _Sums(Algebra[_Linear]):
-    """Sums of multiples of the names, and a number."""
+class _Reader:
+    """By the strength of operators (Pratt, 1973): two stack frames per level of nesting.
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = list(names)
+    What does not depend on a coordinate becomes a number at once: exact, where intervals would
+    have to be widened. So an operation of numbers finds them as the last steps.
+    """
 
-    def number(self, value: float) -> _Linear:
-        return _Linear(np.zeros(len(self._names)), value)
+    def __init__(self, tokens: Sequence[_Token], names: tuple[str, ...], kind: str) -> None:
+        self._tokens = tokens
+        self._names = names
+        self._kind = kind
+        self._position = 0
+        self._steps: list[_Step] = []
 
-    def name(self, token: Token) -> _Linear:
+    def whole(self) -> tuple[_Step, ...]:
+        self._expression(strength=0, depth=0)
+        token = self._next
+        if token.kind != "end":
+            together = " Write one at a time, in a list." if token.text == "and" else ""
+            raise InvalidFormula(
+                f"expected an operator such as + or * before {token.place}.{together}"
+            )
+        return tuple(self._steps)
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[self._position]
+
+    def _take(self) -> _Token:
+        self._position += 1
+        return self._tokens[self._position - 1]
+
+    def _expression(self, strength: int, depth: int) -> bool:
+        """Operands and operators that bind more than `strength`; whether it is a number."""
+        if depth > MAX_DEPTH:
+            raise InvalidFormula(
+                f"more than {MAX_DEPTH} levels of nesting before {self._next.place}: use fewer "
+                "parentheses."
+            )
+        constant = self._operand(depth)
+        while _STRENGTHS.get(self._next.text, 0) > strength:
+            sign = self._take()
+            # ** is read from the right: 2**3**2 is 2**9.
+            binding = _SIGN_STRENGTH if sign.text == "**" else _STRENGTHS[sign.text]
+            constant = self._expression(binding, depth + 1) and constant
+            self._add(sign.text, sign.place, constant)
+        return constant
+
+    def _operand(self, depth: int) -> bool:
+        token = self._take() if self._next.kind != "end" else self._next
+        if token.text in ("+", "-"):
+            constant = self._expression(_SIGN_STRENGTH, depth + 1)
+            if token.text == "-":
+                self._add("negative", token.place, constant)
+            return constant
+        if token.text == "(":
+            constant = self._expression(0, depth + 1)
+            self._close(token)
+            return constant
+        if token.kind == "number":
+            self._steps.append(_Step(number=_finite(token)))
+            return True
+        if token.kind == "name":
+            return self._call(token, depth) if self._next.text == "(" else self._name(token)
+        raise InvalidFormula(f"expected a number, a name or ( instead of {token.place}.")
+
+    def _name(self, token: _Token) -> bool:
         if token.text in self._names:
-            weights = np.zeros(len(self._names))
-            weights[self._names.index(token.text)] = 1.0
-            return _Linear(weights, 0.0)
-        if token.text == "pi":
-            return self.number(float(np.pi))
-        raise InvalidConstraint(
-            f"unknown observation {token.place}: the observations are {', '.join(self._names)}."
-        )
+            self._steps.append(_Step(coordinate=self._names.index(token.text)))
+            return False
+        if token.text in _CONSTANTS:
+            self._steps.append(_Step(number=_CONSTANTS[token.text]))
+            return True
+        if token.text in _FUNCTIONS:
+            raise InvalidFormula(f"expected ( after the function {token.place}.")
+        raise UnknownName(self._kind, token.text, token.place, self._names)
 
-    def negative(self, value: _Linear) -> _Linear:
-        return _Linear(-value.weights, -value.constant)
+    def _call(self, name: _Token, depth: int) -> bool:
+        if name.text not in _FUNCTIONS:
+            raise InvalidFormula(
+                f"unknown function {name.place}: the functions are {', '.join(_FUNCTIONS)}."
+            )
+        opening = self._take()
+        constants = [self._expression(0, depth + 1)]
+        while self._next.text == ",":
+            self._take()
+            constants.append(self._expression(0, depth + 1))
+        self._close(opening)
+        wanted = _FUNCTIONS[name.text].n_operands
+        if len(constants) != wanted:
+            raise InvalidFormula(
+                f"{name.place} takes {wanted} argument{'s' * (wanted > 1)}, but got "
+                f"{len(constants)}."
+            )
+        self._add(name.text, name.place, all(constants))
+        return all(constants)
 
-    def combine(self, sign: Token, left: _Linear, right: _Linear) -> _Linear:
+    def _close(self, opening: _Token) -> None:
+        if self._next.text != ")":
+            raise InvalidFormula(
+                f"expected ) before {self._next.place}, to close the ( at column {opening.column}."
+            )
+        self._take()
+
+    def _add(self, name: str, place: str, constant: bool) -> None:
+        """The operation; of numbers, its result instead."""
+        if not constant:
+            self._steps.append(_Step(operation=name, place=place))
+            return
+        operation = _operation(name)
+        operands = [np.float64(step.number) for step in self._steps[-operation.n_operands :]]
         with np.errstate(all="ignore"):
-            if sign.text == "+":
-                return _Linear(left.weights + right.weights, left.constant + right.constant)
-            if sign.text == "-":
-                return _Linear(left.weights - right.weights, left.constant - right.constant)
-            if sign.text == "*" and left.is_number:
-                return _Linear(right.weights * left.constant, right.constant * left.constant)
-            if sign.text == "*" and right.is_number:
-                return _Linear(left.weights * right.constant, left.constant * right.constant)
-            if sign.text == "/" and right.is_number:
-                divisor = np.float64(right.constant)
-                return _Linear(left.weights / divisor, float(left.constant / divisor))
-            if sign.text == "**" and left.is_number and right.is_number:
-                return self.number(float(np.float64(left.constant) ** right.constant))
-        raise InvalidConstraint(
-            f"{sign.place} makes it no half-space: an observation may be multiplied by a number "
-            "and by nothing else."
-        )
+            value = float(operation.values(*operands))
+        if not math.isfinite(value):
+            raise InvalidFormula(f"the result of {place} is not a finite number.")
+        self._steps[-operation.n_operands :] = [_Step(number=value)]
 
-    def call(self, name: Token, arguments: Sequence[_Linear]) -> _Linear:
-        raise InvalidConstraint(
-            f"{name.place} is called like a function of {len(arguments)}, but a half-space is a "
-            "sum of multiples of observations."
-        )
+
+def _finite(token: _Token) -> float:
+    value = float(token.text)
+    if not math.isfinite(value):
+        raise InvalidFormula(f"the number {token.place} is too large.")
+    return value

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
-import daqp
 import numpy as np
-from scipy.optimize import nnls
 from scipy.spatial import ConvexHull, Delaunay, QhullError
 
-from handrail._types import Array, Indices, Mask
-from handrail.errors import InvalidConstraint, SolverFailure
+from handrail._programs import solve_minimum_norm
+from handrail._types import Array, Mask
+from handrail.errors import InvalidConstraint, SolverFailure, Term
 
 # A figure is flat if it is thinner than this share of its width: no hull or proof is safe then.
 FLAT = 1e-10
@@ -74,10 +73,7 @@ def simplex_volumes(simplices: Array) -> Array:
     return result
 
 
-_INFINITE = 1e30  # DAQP's idea of "no bound"
-
-
-_ACCURACY = 1e-7  # of a step, relative to it
+FEWER_COORDINATES = Term("leave a coordinate to others={index: value}")
 
 
 @final
@@ -95,14 +91,21 @@ class Hull:
         k = points.shape[1]
         if len(points) <= k:
             raise InvalidConstraint(
-                f"Polytope is flat: in {k} coordinates it has at least {k + 1} vertices, but got "
-                f"{len(points)}."
+                "{polytope} is flat: in {k} coordinates it has at least {least} vertices, but got "
+                "{given}.",
+                polytope=Term("Polytope"),
+                k=k,
+                least=k + 1,
+                given=len(points),
             )
         self._scaling = Scaling.of(points)
         scaled = self._scaling.forth(points)
         flat = InvalidConstraint(
-            f"Polytope is flat: its vertices lie in fewer than {k} dimensions. Move one of them "
-            "out, or leave a coordinate to others={index: value}."
+            "{polytope} is flat: its vertices lie in fewer than {k} dimensions. Move one of them "
+            "out, or {remedy}.",
+            polytope=Term("Polytope"),
+            k=k,
+            remedy=FEWER_COORDINATES,
         )
         if is_flat(scaled):
             raise flat
@@ -128,8 +131,10 @@ class Hull:
         # A proof on the simplices is one on the hull only if they leave no gap.
         if abs(volume - self._scaled_volume) > 1e-9 * self._scaled_volume:
             raise InvalidConstraint(
-                "Polytope cannot be divided into simplices: some of its vertices nearly coincide "
-                f"({self.vertices.tolist()}). Merge those."
+                "{polytope} cannot be divided into simplices: some of its vertices nearly "
+                "coincide ({vertices}). Merge those.",
+                polytope=Term("Polytope"),
+                vertices=self.vertices.tolist(),
             )
         result: Array = self.vertices[chosen]
         return result
@@ -171,44 +176,11 @@ class Hull:
 
 
 def _shortest(normals: Array, room: Array) -> Array:
-    """The shortest step with normals @ step <= room, at least one of them negative."""
-    unit = float(-room.min())
-    for active in (_daqp_active, _nnls_active):
-        chosen = active(normals, room / unit)
-        if len(chosen):
-            # Exactly on the half-spaces that hold it back.
-            step = np.linalg.lstsq(normals[chosen], room[chosen] / unit, rcond=None)[0]
-            if (normals @ step <= room / unit + _ACCURACY).all():
-                return unit * np.asarray(step, dtype=np.float64)
-    raise SolverFailure(
-        "A state could not be projected onto a polytope: its half-spaces are nearly parallel. Use "
-        "vertices that are further apart, or units of a common size."
-    )
-
-
-def _daqp_active(normals: Array, room: Array) -> Indices:
-    """The half-spaces whose boundary the step ends on; none if it finds no step."""
-    m = len(room)
-    # H = f = None is DAQP's form for the shortest answer (see minimum_norm).
-    _, _, status, info = daqp.solve(
-        None,
-        None,
-        np.ascontiguousarray(normals),
-        room,
-        np.full(m, -_INFINITE),
-        np.zeros(m, dtype=np.int32),
-        primal_tol=1e-11,
-        dual_tol=1e-13,
-        iter_limit=10_000 + 20 * m,
-    )
-    return np.flatnonzero(info["lam"] if status == 1 else np.zeros(0))
-
-
-def _nnls_active(normals: Array, room: Array) -> Indices:
-    """The same by Lawson and Hanson's least-distance program: slower, but hard to break."""
-    target = np.append(np.zeros(normals.shape[1]), 1.0)
-    try:
-        dual, _ = nnls(np.vstack([-normals.T, -room]), target, maxiter=100 * len(room))
-    except RuntimeError:
-        return np.zeros(0, dtype=np.intp)
-    return np.flatnonzero(dual)
+    """The shortest step with normals @ step <= room, at least one of which is negative."""
+    answer = solve_minimum_norm(normals, np.full(len(room), -np.inf), room)
+    if not answer.solved:
+        raise SolverFailure(
+            "A state could not be projected onto a polytope: its half-spaces are nearly parallel. "
+            "Use vertices that are further apart, or units of a common size."
+        )
+    return answer.x

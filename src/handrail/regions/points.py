@@ -53,8 +53,9 @@ def _refuse_non_finite(states: Array) -> None:
     bad = np.flatnonzero(~np.isfinite(states).all(axis=1))
     if len(bad):
         raise InvalidConstraint(
-            f"Points: state {bad[0]} is not finite: {states[bad[0]].tolist()}. "
-            "Every coordinate must be an ordinary number."
+            f"state {bad[0]} is not finite: {states[bad[0]].tolist()}. "
+            "Every coordinate must be an ordinary number.",
+            about="Points",
         )
 
 
@@ -63,6 +64,7 @@ def _refuse_duplicates(states: Array) -> None:
     again = np.flatnonzero(first[inverse] != np.arange(len(states)))
     if len(again):
         raise InvalidConstraint(
-            f"Points: state {again[0]} repeats state {first[inverse[again[0]]]}: "
-            f"{states[again[0]].tolist()}. List each state once."
+            f"state {again[0]} repeats state {first[inverse[again[0]]]}: "
+            f"{states[again[0]].tolist()}. List each state once.",
+            about="Points",
         )

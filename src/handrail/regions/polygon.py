@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 
 from handrail._types import Array, Indices, Mask
-from handrail.errors import InvalidConstraint
+from handrail.errors import InvalidConstraint, Term
 from handrail.regions.hull import FLAT, Scaling, is_flat, simplex_volumes
 
 Point = tuple[float, float]
@@ -155,7 +155,7 @@ class Polygon:
     def __init__(self, vertices: Array) -> None:
         if len(vertices) < 3:
             raise InvalidConstraint(
-                f"Polytope: a polygon has at least 3 vertices, but got {len(vertices)}."
+                f"a polygon has at least 3 vertices, but got {len(vertices)}.", about="Polytope"
             )
         self.vertices = vertices
         _refuse_repeated(vertices)
@@ -163,17 +163,20 @@ class Polygon:
         scaled = self._scaling.forth(vertices)
         if is_flat(scaled):
             raise InvalidConstraint(
-                "Polytope is flat: its vertices lie on a line. Move one of them off it."
+                "{polytope} is flat: its vertices lie on a line. Move one of them off it.",
+                polytope=Term("Polytope"),
             )
         crossing = crossing_edges(vertices)
         if crossing is not None:
             raise InvalidConstraint(
-                f"Polytope: edges {crossing[0]} and {crossing[1]} cross or touch (edge i runs from "
-                "vertex i to the next). List the vertices in order around the boundary."
+                f"edges {crossing[0]} and {crossing[1]} cross or touch (edge i runs from vertex i "
+                "to the next). List the vertices in order around the boundary.",
+                about="Polytope",
             )
         if abs(_area(scaled)) <= FLAT:
             raise InvalidConstraint(
-                "Polytope is flat: its edges enclose no area. Move its vertices apart."
+                "{polytope} is flat: its edges enclose no area. Move its vertices apart.",
+                polytope=Term("Polytope"),
             )
         self._ordered = vertices if _area(scaled) > 0.0 else vertices[::-1]
 
@@ -261,6 +264,7 @@ def _refuse_repeated(vertices: Array) -> None:
     again = np.flatnonzero(first[inverse] != np.arange(len(vertices)))
     if len(again):
         raise InvalidConstraint(
-            f"Polytope: vertices {first[inverse[again[0]]]} and {again[0]} are the same: "
-            f"{vertices[again[0]].tolist()}. List each vertex once; the polygon closes by itself."
+            f"vertices {first[inverse[again[0]]]} and {again[0]} are the same: "
+            f"{vertices[again[0]].tolist()}. List each vertex once; the polygon closes by itself.",
+            about="Polytope",
         )

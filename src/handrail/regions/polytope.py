@@ -12,11 +12,11 @@ from scipy.optimize import linprog
 from scipy.spatial import ConvexHull, HalfspaceIntersection, QhullError
 
 from handrail._types import Array, Mask
-from handrail.errors import InvalidConstraint
+from handrail.errors import Coordinate, InvalidConstraint, Term
 from handrail.regions.box import between, grid_within
 from handrail.regions.cells import Cells, ExactCover
 from handrail.regions.checks import as_coordinates, as_index, as_mapping, as_number, as_range
-from handrail.regions.hull import FLAT, Hull, Scaling, simplex_volumes
+from handrail.regions.hull import FEWER_COORDINATES, FLAT, Hull, Scaling, simplex_volumes
 from handrail.regions.outline import clip, rectangle
 from handrail.regions.polygon import Polygon
 from handrail.regions.region import Region
@@ -103,8 +103,11 @@ def _extent(matrix: Array, right: Array) -> Array:
             if answer.status == _UNBOUNDED:
                 side = "below" if end == 0 else "above"
                 raise InvalidConstraint(
-                    f"Polytope is unbounded: nothing bounds coordinate {coordinate} from {side}. "
-                    "Add a half-space that does."
+                    "{polytope} is unbounded: nothing bounds {coordinate} from {side}. Add a "
+                    "half-space that does.",
+                    polytope=Term("Polytope"),
+                    coordinate=Coordinate(coordinate),
+                    side=side,
                 )
             if answer.status:
                 raise _flat()
@@ -122,8 +125,10 @@ def _refuse_empty(matrix: Array, right: Array) -> None:
     _, radius = _deepest(matrix, right, at_most=1.0)
     if radius < -FLAT:
         raise InvalidConstraint(
-            "Polytope is empty: no state satisfies all of its half-spaces. Is the sign of one "
-            "wrong? They mean normals @ x <= offsets."
+            "{polytope} is empty: no state satisfies all of its half-spaces. Is the sign of one "
+            "wrong?{meaning}",
+            polytope=Term("Polytope"),
+            meaning=Term(" They mean normals @ x <= offsets."),
         )
     if radius <= FLAT:
         raise _flat()
@@ -154,8 +159,10 @@ def _linear_program(
 
 def _flat() -> InvalidConstraint:
     return InvalidConstraint(
-        "Polytope is flat: its half-spaces leave no room between them. Loosen one of them, or "
-        "leave a coordinate to others={index: value}."
+        "{polytope} is flat: its half-spaces leave no room between them. Loosen one of them, or "
+        "{remedy}.",
+        polytope=Term("Polytope"),
+        remedy=FEWER_COORDINATES,
     )
 
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from handrail.constraints import PlacedConstraint
 from handrail.errors import InvalidConstraint
-from handrail.regions import Place, Points
-from handrail.rulebook.findings import gather
-from handrail.rulebook.region_entry import in_file_words, in_words, read_region, region_in_words
+from handrail.regions import Place, Points, UnknownName
+from handrail.rulebook.findings import file_words, gather, unknown
+from handrail.rulebook.region_entry import in_words, read_region, region_in_words
 from handrail.rulebook.requirement import Actions, Requirement, constrain, parse_requirement
 from handrail.rulebook.schema import SHAPES, ConstraintEntry, File
 from handrail.rulebook.source import KeyPath, Source, Spot
@@ -103,14 +103,14 @@ def _points(place: StatesEntry, rows: Sequence[Row]) -> Points:
     try:
         return Points(place.states(rows))
     except InvalidConstraint as error:
-        raise place.spot.error(str(error).removeprefix("Points: ")) from None
+        raise place.spot.error(error.told(file_words())) from None
 
 
 def _constrain(group: _Group, where: Place, name: str, priority: float) -> PlacedConstraint:
     try:
         return constrain(group.requirement, where, name, priority)
     except InvalidConstraint as error:  # an equality on a region
-        raise group.spot.error(in_file_words(str(error))) from None
+        raise group.spot.error(error.told(file_words())) from None
 
 
 def _groups(
@@ -165,10 +165,10 @@ def _groups_of_key(
 def _parse(spot: Spot, text: str, actions: Actions) -> Requirement:
     try:
         return parse_requirement(text, actions)
+    except UnknownName as error:
+        raise spot.without_key().error(unknown("action", error.name, actions.names)) from None
     except InvalidConstraint as error:
-        message = str(error)
-        named = spot.without_key() if message.startswith("unknown action") else spot
-        raise named.error(message) from None
+        raise spot.error(str(error)) from None
 
 
 def _refuse_repeated_names(source: Source, key: str, names: Sequence[str]) -> None:

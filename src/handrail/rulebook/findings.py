@@ -1,15 +1,15 @@
-"""Names that a file gets wrong, and the one that was probably meant."""
+"""What is wrong with a file, in its own words: names, keys, lines; all of it, in one error."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from handrail.errors import InvalidRulebook
+from handrail.errors import InvalidRulebook, Words
 from handrail.rulebook.schema import (
     GRID,
     SHAPES,
@@ -45,6 +45,26 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     return (
         f"unknown {what} {name!r}. This file names {', '.join(names)}.{did_you_mean(name, names)}"
     )
+
+
+# What the library calls things, and what a file calls them.
+_TERMS = {
+    "Ball": "the ball",
+    "Curve": "the curve",
+    "Polytope": "the polytope",
+    "Points": "`where`",
+    "t_min": "from",
+    "t_max": "to",
+    " They mean normals @ x <= offsets.": "",
+    "leave a coordinate to others={index: value}": "take an observation out of `of`",
+    "Use Between(lower, upper, …) there, or Points.": "Require two bounds there, such as "
+    "0.45 <= … <= 0.55, or use `where` for single states.",
+}
+
+
+def file_words(coordinates: Sequence[str] = (), actions: Sequence[str] = ()) -> Words:
+    """The words of a file that calls coordinates and actions so."""
+    return Words(coordinates, actions, _TERMS, says_class=False)
 
 
 T = TypeVar("T")

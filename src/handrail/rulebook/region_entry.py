@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, final
@@ -16,13 +15,16 @@ from handrail.regions import (
     Ball,
     Box,
     Curve,
+    InvalidFormula,
+    LinearBounds,
     Polytope,
     Region,
     Union,
-    parse_expression,
-    parse_linear,
+    UnknownName,
+    parse_bounds,
+    parse_formula,
 )
-from handrail.rulebook.findings import gather, unknown
+from handrail.rulebook.findings import file_words, gather, unknown
 from handrail.rulebook.schema import (
     LARGEST,
     SMALLEST,
@@ -43,21 +45,6 @@ def in_words(states: Array, observations: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
-# What the library calls things, and what a file calls them.
-_FILE_WORDS: Mapping[str, str | Callable[[re.Match[str]], str]] = {
-    r"^(?:Ball|Curve|Equal|Polytope): ": "",
-    r"^(Ball|Curve|Polytope)(?= )": lambda match: f"the {match[1].lower()}",
-    r" They mean normals @ x <= offsets\.": "",
-    r"leave a coordinate to others=\{index: value\}": "take an observation out of `of`",
-    r"Use Between\(lower, upper, …\) there, or Points\.": "Require two bounds there, such as "
-    "0.45 <= … <= 0.55, or use `where` for single states.",
-    r"Use Points for": "Use `where` for",
-    r"the observations are": "`of` names",
-    r"\bt_min\b": "from",
-    r"\bt_max\b": "to",
-}
-
-
 def region_in_words(region: Region, observations: Sequence[str]) -> str:
     """'everywhere in a ball of phi, phi_dot (phi from 0.1 to 0.3, phi_dot 0, x 0, x_dot 0)'."""
     if isinstance(region, Union):
@@ -65,18 +52,6 @@ def region_in_words(region: Region, observations: Sequence[str]) -> str:
         return f"everywhere in {len(region.parts)} regions: {parts}"
     preposition = "on" if isinstance(region, Curve) else "in"
     return f"everywhere {preposition} {_shape_in_words(region, observations)}"
-
-
-def in_file_words(message: str, names: Sequence[str] = ()) -> str:
-    """A message of the library in the words of a file.
-
-    Args:
-        message: with coordinates by their index.
-        names: of the coordinates.
-    """
-    for pattern, words in _FILE_WORDS.items():
-        message = re.sub(pattern, words, message)
-    return re.sub(r"\bcoordinate (\d+)\b", lambda match: names[int(match[1])], message)
 
 
 def _shape_in_words(region: Region, observations: Sequence[str]) -> str:
@@ -93,6 +68,8 @@ def _shape_in_words(region: Region, observations: Sequence[str]) -> str:
 
 
 T = TypeVar("T")
+
+_FORM = "A half-space reads like: phi_dot <= -8*phi - 2."
 
 
 # A number, or a range.
@@ -247,12 +224,11 @@ class _Reader:
         """Normals and offsets: normals @ observations <= offsets."""
         normals, offsets = [], []
         for index, text in enumerate(entry.half_spaces or ()):
-            parse = partial(parse_linear, text, entry.of)
-            found = self._made(parse, ("polytope", "half_spaces", index), entry.of)
-            weights, relation, bound = found
-            self._check_sizes(("polytope", "half_spaces", index), [*weights, bound])
-            sign = 1.0 if relation == "<=" else -1.0
-            normals.append((sign * weights).tolist())
+            keys = "polytope", "half_spaces", index
+            bounds = self._made(partial(_half_space, text, entry.of), keys, entry.of)
+            sign, bound = (1.0, bounds.upper) if np.isinf(bounds.lower) else (-1.0, bounds.lower)
+            self._check_sizes(keys, [*bounds.weights, bound])
+            normals.append((sign * bounds.weights).tolist())
             offsets.append(sign * bound)
         return normals, offsets
 
@@ -278,7 +254,7 @@ class _Reader:
     def _curve(self, entry: CurveEntry) -> Curve:
         for name, formula in entry.formulas.items():
             if isinstance(formula, str):
-                self._made(partial(parse_expression, formula), ("curve", name), ())
+                self._made(partial(parse_formula, formula, ["t"]), ("curve", name), ())
         fixed = {index: _middle(extent) for index, extent in self._others().items()}
         formulas = [
             entry.formulas[name] if name in entry.formulas else fixed[index]
@@ -299,7 +275,24 @@ class _Reader:
             with np.errstate(all="ignore"):  # sizes that vanish are refused when all is made
                 return make()
         except InvalidConstraint as error:
-            raise self._spot(*keys).error(in_file_words(str(error), names)) from None
+            raise self._spot(*keys).error(error.told(file_words(names))) from None
+
+
+def _half_space(text: str, names: Sequence[str]) -> LinearBounds:
+    try:
+        bounds = parse_bounds(text, names, "observation")
+    except UnknownName as error:
+        raise InvalidConstraint(
+            f"unknown observation {error.place}: `of` names {', '.join(names)}."
+        ) from None
+    except InvalidFormula as error:
+        raise InvalidConstraint(f"{error} {_FORM}") from None
+    if np.isfinite(bounds.lower) and np.isfinite(bounds.upper):
+        raise InvalidConstraint(
+            f"it has two bounds (== is two), but a half-space has one: write two half-spaces. "
+            f"{_FORM}"
+        )
+    return bounds
 
 
 def _plain(extent: float | Sequence[float]) -> _Extent:
