@@ -4,13 +4,12 @@ from handrail.regions.ball import Ball
 from handrail.regions.box import Box
 from handrail.regions.cells import Cells, Cover, ExactCover
 from handrail.regions.curve import Curve
-from handrail.regions.description import region_from
 from handrail.regions.formula import Formula, InvalidFormula, UnknownName, parse_formula
 from handrail.regions.inequality import LinearBounds, parse_bounds
 from handrail.regions.outline import area, beside_faces, cut_cells, rectangle
 from handrail.regions.points import Points
 from handrail.regions.polytope import Polytope
-from handrail.regions.region import Region
+from handrail.regions.region import Region, region_from
 from handrail.regions.union import Union
 
 Place = Points | Region

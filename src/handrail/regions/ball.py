@@ -10,6 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
+from typing_extensions import override
 
 from handrail._types import Array, Indices, Mask
 from handrail.errors import InvalidConstraint
@@ -21,6 +22,7 @@ from handrail.regions.checks import (
     as_mapping,
     as_number,
     as_range,
+    as_triples,
     as_vector,
 )
 from handrail.regions.outline import circle, rectangle
@@ -69,7 +71,7 @@ class BallCover(Cover):
 
 
 @final
-class Ball(Region):
+class Ball(Region, shape="ball"):
     """All states within a radius of a centre.
 
     Args:
@@ -206,15 +208,20 @@ class Ball(Region):
         high[self._coordinates] = self._centre[self._coordinates] + radius
         return [rectangle(low[across], high[across], low[up], high[up])]
 
-    def describe(self) -> Mapping[str, Any]:
+    def description(self) -> Mapping[str, Any]:
         """What it was made of; the ranges as (index, low, high)."""
         return {
-            "shape": "ball",
             "centre": self._centre.tolist(),
             "radius": self._radius,
             "coordinates": self._coordinates.tolist(),
             "ranges": [[index, low, high] for index, (low, high) in self._ranges.items()],
         }
+
+    @classmethod
+    @override
+    def from_description(cls, described: Mapping[str, Any]) -> Ball:
+        ranges = {index: (low, high) for index, low, high in as_triples(described["ranges"])}
+        return cls(described["centre"], described["radius"], described["coordinates"], ranges)
 
     @property
     def n_cube(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike
+from typing_extensions import override
 
 from handrail._types import Array, Mask
 from handrail.errors import InvalidConstraint
@@ -17,7 +18,7 @@ from handrail.regions.region import Region
 
 
 @final
-class Box(Region):
+class Box(Region, shape="box"):
     """All states between two corners; a coordinate with equal ends is fixed.
 
     Args:
@@ -107,9 +108,14 @@ class Box(Region):
             np.array([[left, bottom], [right, bottom], [right, top], [left, top], [left, bottom]])
         ]
 
-    def describe(self) -> Mapping[str, Any]:
+    def description(self) -> Mapping[str, Any]:
         """Both corners."""
-        return {"shape": "box", "low": self._low.tolist(), "high": self._high.tolist()}
+        return {"low": self._low.tolist(), "high": self._high.tolist()}
+
+    @classmethod
+    @override
+    def from_description(cls, described: Mapping[str, Any]) -> Box:
+        return cls(described["low"], described["high"])
 
     @property
     def n_cube(self) -> int:

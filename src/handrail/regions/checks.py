@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -98,3 +99,15 @@ def as_mapping(values: object, what: str) -> Mapping[object, object]:
             f"{what} must map coordinates to values, such as {{0: (-1, 1)}}, but is {values!r}."
         )
     return values
+
+
+def as_triples(values: object) -> list[tuple[int, Any, Any]]:
+    """(index, low, high) of ranges, as descriptions write them."""
+    if not isinstance(values, list) or not all(
+        isinstance(value, list) and len(value) == 3 and isinstance(value[0], int)
+        for value in values
+    ):
+        raise InvalidConstraint(
+            f"Ranges are described by a list of [index, low, high], but got {values!r}."
+        )
+    return [tuple(value) for value in values]

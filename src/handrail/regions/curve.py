@@ -10,6 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import KDTree
+from typing_extensions import override
 
 from handrail._types import Array, Indices, Mask
 from handrail.errors import Coordinate, InvalidConstraint, Term
@@ -291,7 +292,7 @@ _STATES_AT_ONCE = 16_384
 
 
 @final
-class Curve(Region):
+class Curve(Region, shape="curve"):
     """All states f(t) with t between t_min and t_max; samples are uniform in t.
 
     Args:
@@ -464,7 +465,7 @@ class Curve(Region):
             return []
         return [states[:, [across, up]]]
 
-    def describe(self) -> Mapping[str, Any]:
+    def description(self) -> Mapping[str, Any]:
         """The expressions.
 
         Raises:
@@ -476,11 +477,15 @@ class Curve(Region):
                 "expressions: Curve(['cos(t)', 'sin(t)'], ...)."
             )
         return {
-            "shape": "curve",
             "expressions": list(self._path.written),
             "t_min": self._t_min,
             "t_max": self._t_max,
         }
+
+    @classmethod
+    @override
+    def from_description(cls, described: Mapping[str, Any]) -> Curve:
+        return cls(described["expressions"], described["t_min"], described["t_max"])
 
     @property
     def n_cube(self) -> int:

@@ -10,12 +10,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 from scipy.spatial import ConvexHull, HalfspaceIntersection, QhullError
+from typing_extensions import override
 
 from handrail._types import Array, Mask
 from handrail.errors import Coordinate, InvalidConstraint, Term
 from handrail.regions.box import between, grid_within
 from handrail.regions.cells import Cells, ExactCover
-from handrail.regions.checks import as_coordinates, as_index, as_mapping, as_number, as_range
+from handrail.regions.checks import (
+    as_coordinates,
+    as_index,
+    as_mapping,
+    as_number,
+    as_range,
+    as_triples,
+)
 from handrail.regions.hull import FEWER_COORDINATES, FLAT, Hull, Scaling, simplex_volumes
 from handrail.regions.outline import clip, rectangle
 from handrail.regions.polygon import Polygon
@@ -179,7 +187,7 @@ _MAX_CORNERS = 1024
 
 
 @final
-class Polytope(Region):
+class Polytope(Region, shape="polytope"):
     """A polygon, convex or not, or the convex hull of vertices in more than two coordinates.
 
     Args:
@@ -329,14 +337,22 @@ class Polytope(Region):
             return _cut_polygon(self._body, columns, ranges, where)
         return _cut_hull(self._body, columns, ranges, where)
 
-    def describe(self) -> Mapping[str, Any]:
+    def description(self) -> Mapping[str, Any]:
         """The vertices as given; the others as (index, low, high)."""
         return {
-            "shape": "polytope",
             "vertices": self._given.tolist(),
             "coordinates": self._coordinates.tolist(),
             "others": [list(other) for other in self._others()],
         }
+
+    @classmethod
+    @override
+    def from_description(cls, described: Mapping[str, Any]) -> Polytope:
+        others = {
+            index: low if low == high else (low, high)
+            for index, low, high in as_triples(described["others"])
+        }
+        return cls(described["vertices"], described["coordinates"], others)
 
     @property
     def n_cube(self) -> int:

@@ -1,10 +1,14 @@
-"""What every shape of a region can do."""
+"""What every shape of a region can do, and how a shape is found again by its name.
+
+A shape declares its name with its class, `class Box(Region, shape="box")`; so `region_from` knows
+every shape that there is, and a new one is one module.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.stats import qmc
@@ -20,11 +24,22 @@ _STATES_PER_CORNER = 2
 _MAX_DOUBLINGS = 8
 
 
+_SHAPES: dict[str, type[Region]] = {}
+
+
 class Region(ABC):
     """Infinitely many states: a bounded part of the space of flat observations (n_coordinates,).
 
     A coordinate that a shape holds at a single value is fixed; the others vary.
     """
+
+    shape: ClassVar[str]
+    """What descriptions call it."""
+
+    def __init_subclass__(cls, shape: str) -> None:
+        super().__init_subclass__()
+        cls.shape = shape
+        _SHAPES[shape] = cls
 
     @property
     @abstractmethod
@@ -73,8 +88,17 @@ class Region(ABC):
         """
 
     @abstractmethod
+    def description(self) -> Mapping[str, Any]:
+        """Plain values that `from_description` makes the same region of."""
+
+    @classmethod
+    @abstractmethod
+    def from_description(cls, described: Mapping[str, Any]) -> Self:
+        """The region that has this description; `KeyError` if a part of it is missing."""
+
     def describe(self) -> Mapping[str, Any]:
         """Plain values that `region_from` makes the same region of."""
+        return {"shape": self.shape, **self.description()}
 
     @property
     @abstractmethod
@@ -124,3 +148,23 @@ class Region(ABC):
         raise InvalidConstraint(
             f"{self!r} has too few distinct states: {len(first)}, not {count}. Make it larger."
         )
+
+
+def region_from(described: Mapping[str, Any]) -> Region:
+    """The region that `describe` gave these values for, to the last bit.
+
+    Raises:
+        InvalidConstraint: if it is no such description.
+    """
+    if not isinstance(described, Mapping):
+        raise InvalidConstraint(f"A region is described by a mapping, but got {described!r}.")
+    shape = described.get("shape")
+    kind = _SHAPES.get(shape) if isinstance(shape, str) else None
+    if kind is None:
+        raise InvalidConstraint(f"Unknown shape {shape!r}: the shapes are {', '.join(_SHAPES)}.")
+    try:
+        return kind.from_description(described)
+    except KeyError as error:
+        raise InvalidConstraint(
+            f"The description of a {shape} lacks {error}. It has {', '.join(described)}."
+        ) from error

@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
+from typing_extensions import override
 
 from handrail._types import Array, Indices, Mask
 from handrail.errors import InvalidConstraint
 from handrail.regions.cells import Cover
 from handrail.regions.points import Points
-from handrail.regions.region import Region
+from handrail.regions.region import Region, region_from
 
 
 @final
-class Union(Region):
+class Union(Region, shape="union"):
     """All states of at least two regions, which may overlap.
 
     Args:
@@ -87,9 +88,14 @@ class Union(Region):
         """Theirs, which may overlap."""
         return [outline for part in self._parts for outline in part.section(across, up, at)]
 
-    def describe(self) -> Mapping[str, Any]:
+    def description(self) -> Mapping[str, Any]:
         """The regions."""
-        return {"shape": "union", "parts": [part.describe() for part in self._parts]}
+        return {"parts": [part.describe() for part in self._parts]}
+
+    @classmethod
+    @override
+    def from_description(cls, described: Mapping[str, Any]) -> Union:
+        return cls([region_from(part) for part in described["parts"]])
 
     @property
     def n_cube(self) -> int:
