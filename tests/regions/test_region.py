@@ -11,7 +11,7 @@ import pytest
 from scipy.spatial import KDTree
 from scipy.stats import chi2_contingency
 
-from handrail._types import Array
+from handrail._types import Array, Mask
 from handrail.errors import InvalidConstraint
 from handrail.regions import region_from
 from handrail.regions.ball import Ball

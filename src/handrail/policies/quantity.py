@@ -18,7 +18,7 @@ from scipy.special import expit
 from typing_extensions import override
 
 from handrail._types import Array, Mask
-from handrail.errors import ActionSum, InvalidArgument, InvalidConstraint
+from handrail.errors import InvalidArgument, InvalidConstraint
 
 
 class Quantity(ABC):
@@ -71,7 +71,7 @@ class Quantity(ABC):
         """Whether all outputs of a state follow from any one of them."""
 
     @abstractmethod
-    def check_bound(self, bound: float, weights: Iterable[float], what: ActionSum) -> None:
+    def check_bound(self, bound: float, weights: Iterable[float], what: object) -> None:
         """Refuse a bound that no weighted sum can be on both sides of; `what` is the sum's name."""
 
     @abstractmethod
@@ -176,7 +176,7 @@ class Probability(Quantity):
         return n_actions == 2
 
     @override
-    def check_bound(self, bound: float, weights: Iterable[float], what: ActionSum) -> None:
+    def check_bound(self, bound: float, weights: Iterable[float], what: object) -> None:
         lowest, highest = self.span(weights)
         if bound in (lowest, highest):
             inside = lowest + 0.001 if bound == lowest else highest - 0.001
@@ -320,7 +320,7 @@ class MeanAction(Quantity):
         return n_actions == 1
 
     @override
-    def check_bound(self, bound: float, weights: Iterable[float], what: ActionSum) -> None:
+    def check_bound(self, bound: float, weights: Iterable[float], what: object) -> None:
         """Any number will do."""
 
     @override

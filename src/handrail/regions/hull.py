@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 from scipy.spatial import ConvexHull, Delaunay, QhullError
 
-from handrail._programs import solve_minimum_norm
+from handrail._minimum_norm import solve_minimum_norm
 from handrail._types import Array, Mask
 from handrail.errors import InvalidConstraint, SolverFailure, Term
 
