@@ -19,7 +19,7 @@ from rich.table import Table
 
 import handrail as hr
 from handrail._types import Array
-from handrail.constraints.violations import bound_in_words, state_in_words
+from handrail.constraints import bound_in_words, state_in_words
 from handrail.learning.episode import Start, drawing, play
 from handrail.report.drawing import draw_policy, draw_states, new_figure
 from handrail.report.plane import Plane

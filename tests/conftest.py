@@ -16,7 +16,7 @@ import handrail as hr
 from handrail._types import Array
 from tests.support.paths import GOLDEN
 
-# With the other core busy, small two-thread operations wait for each other (design.md section 6).
+# With the other core busy, small two-thread operations wait for each other.
 torch.set_num_threads(1)
 
 

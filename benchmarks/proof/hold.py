@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 from handrail._types import Array
 from handrail.enforcement import Enforcement
-from handrail.enforcement.enforcer import WholeRegions
-from handrail.policies import CategoricalPolicy
+from handrail.enforcement.enforcer import RegionEnforcer
+from handrail.policies import Policy
 
 
 @final
@@ -34,17 +34,16 @@ class Hold:
 def taped_holds() -> Iterator[list[Hold]]:
     """Every hold of the block, in order."""
     tape: list[Hold] = []
-    hold = WholeRegions.hold
+    hold = RegionEnforcer.hold
 
     def hold_and_tape(
-        self: WholeRegions,
-        policy: CategoricalPolicy,
-        tolerance: float,
+        self: RegionEnforcer,
+        policy: Policy,
         values: Array | None = None,
     ) -> Enforcement:
-        result = hold(self, policy, tolerance, values)
-        tape.append(Hold(result.rounds, result.iterations, sum(map(len, self.stars))))
+        result = hold(self, policy, values)
+        tape.append(Hold(result.rounds, result.iterations, sum(map(len, self.active_states))))
         return result
 
-    with patch.object(WholeRegions, "hold", hold_and_tape):
+    with patch.object(RegionEnforcer, "hold", hold_and_tape):
         yield tape

@@ -154,8 +154,9 @@ class _LearningSettings(BaseModel, ABC):
     (parameters)."""
     soft: bool = False
     """Let constraints that contradict each other give way, dearer ones last (one_step only)."""
-    tolerance: Annotated[float, Field(gt=0.0)] = 1e-6
-    """The largest violation that exact enforcement leaves."""
+    tolerance: Annotated[float, Field(gt=0.0)] | None = None
+    """The largest violation that exact enforcement leaves at points; by default 1e-6, of a policy
+    in float32 1e-5."""
     freeze_after: Annotated[int, Field(ge=1)] | None = None
     """Stop updating after this many episodes (the paper's code: 50)."""
     use_every: Annotated[int, Field(ge=1)] = 1

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
 import handrail as hr
+from handrail._types import Array
+from handrail.constraints import Constraint, PlacedConstraint, Rows, constraint_from
+from handrail.constraints.constraint import make_rows
 from handrail.constraints.expansion import expand
+from handrail.errors import InvalidConstraint
+from handrail.policies import PROBABILITY, Quantity
+from handrail.regions import Place
 from tests.conftest import small_policy
 
 HERE = hr.Points([[0.0, 0.1, 0.2], [1.0, 1.1, 1.2]])
@@ -202,3 +212,102 @@ def test_symmetric_is_one_row_per_state_and_independent_action() -> None:
     expected = [p[0, 0] - q[0, 2], p[0, 1] - q[0, 1], p[1, 0] - q[1, 2], p[1, 1] - q[1, 1]]
     np.testing.assert_allclose(values, expected, atol=1e-14)
     np.testing.assert_array_equal(rows.upper, 0.01)
+
+
+@final
+@dataclass(frozen=True)
+class Undecided(PlacedConstraint):
+    """A kind of somebody's own: two actions have almost the same probability."""
+
+    where: Place
+    actions: tuple[int, int]
+    within: float
+    name: str = "undecided"
+    priority: float = 1.0
+
+    @property
+    def quantity(self) -> Quantity:
+        return PROBABILITY
+
+    def rows_at(self, states: Array, n_actions: int) -> Rows:
+        weights = np.zeros((len(states), n_actions))
+        weights[:, self.actions[0]], weights[:, self.actions[1]] = 1.0, -1.0
+        return make_rows(self, states, weights, np.arange(len(states)), -self.within, self.within)
+
+
+BOX = hr.Box([-1.0, -1.0, 0.0], [1.0, 1.0, 0.5])
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        hr.AtLeast(0.3, 1, BOX, name="least", priority=2.0),
+        hr.AtMost(0.3, {0: 0.5, 2: 1.0}, BOX),
+        hr.Between(-0.5, 1.5, hr.Mean({1: 2.0}), BOX),
+        hr.Symmetric(BOX, mirror=np.array([-1.0, 1.0, 1.0]), swap={0: 1, 1: 0}, within=0.1),
+        Undecided(BOX, (0, 2), 0.2),
+    ],
+    ids=lambda rule: type(rule).__name__,
+)
+def test_a_constraint_on_a_region_is_described_and_read_again(rule: PlacedConstraint) -> None:
+    again = constraint_from(json.loads(json.dumps(rule.describe())))
+    assert type(again) is type(rule)
+    assert (again.name, again.priority, again.quantity) == (rule.name, rule.priority, rule.quantity)
+    states = BOX.cover(7)
+    rows, expected = again.rows_at(states, 3), rule.rows_at(states, 3)
+    for name in ("states", "weights", "lower", "upper", "priority"):
+        np.testing.assert_array_equal(getattr(rows, name), getattr(expected, name))
+    assert rows.labels == expected.labels
+
+
+def test_a_saved_learner_keeps_a_constraint_of_ones_own(tmp_path: Path) -> None:
+    box = hr.Box([-0.1, -0.1, -0.1, -0.1], [0.1, 0.1, 0.1, 0.1])
+    policy = hr.CategoricalPolicy.mlp(gym.make("CartPole-v1"), hidden=[50])
+    agent = hr.Reinforce("CartPole-v1", policy, [Undecided(box, (0, 1), 0.1)])
+    agent.save(tmp_path / "agent.safetensors")
+    again = hr.Reinforce.load(tmp_path / "agent.safetensors")
+    first, second = agent.evaluate(1), again.evaluate(1)
+    assert first.scores == second.scores
+    assert first.violations is not None
+    assert second.violations is not None
+    np.testing.assert_array_equal(first.violations.values, second.violations.values)
+    assert second.worst_violation is not None
+    assert second.worst_violation <= 0.0
+
+
+def test_a_kind_that_nobody_has_defined_is_refused() -> None:
+    described = {**hr.AtLeast(0.3, 1, BOX).describe(), "kind": "Forgotten"}
+    with pytest.raises(InvalidConstraint, match=r"no constraint called 'Forgotten'\. If it is one"):
+        constraint_from(described)
+
+
+def test_two_kinds_of_the_same_name_are_refused() -> None:
+    with pytest.raises(TypeError, match="called AtLeast exists already, in handrail"):
+        type("AtLeast", (Constraint,), {})
+    with pytest.raises(InvalidConstraint, match="is not on a region"):
+        hr.AtLeast(0.3, 1, HERE).describe()
+
+
+def test_bounds_of_the_four_kinds() -> None:
+    assert hr.AtLeast(0.3, 1, HERE).bounds == (0.3, np.inf)
+    assert hr.AtMost(0.3, 1, HERE).bounds == (-np.inf, 0.3)
+    assert hr.Equal(0.3, 1, HERE).bounds == (0.3, 0.3)
+    assert hr.Between(0.2, 0.3, 1, HERE).bounds == (0.2, 0.3)
+    names = [
+        hr.AtLeast(0.3, 1, HERE).name,
+        hr.AtMost(0.3, {0: 0.5, 2: 1.0}, HERE).name,
+        hr.Equal(2.0, hr.Mean(0), HERE).name,
+        hr.Between(0.2, 0.3, 1, HERE).name,
+    ]
+    assert names == [
+        "action 1 >= 0.3",
+        "0.5·action 0 + action 2 <= 0.3",
+        "mean action 0 == 2",
+        "0.2 <= action 1 <= 0.3",
+    ]
+    for kind in (hr.AtLeast, hr.AtMost, hr.Equal):
+        for bound in (np.inf, -np.inf, np.nan):
+            with pytest.raises(InvalidConstraint, match="The bound must be finite"):
+                kind(bound, hr.Mean(0), HERE)
+    with pytest.raises(InvalidConstraint, match="The bound must be finite"):
+        hr.Between(-np.inf, 0.3, hr.Mean(0), HERE)

@@ -61,7 +61,7 @@ def test_prints_as_a_table() -> None:
         hr.Between(0.1, 0.2, 1, hr.Points([2.5]), "between"),
     ]
     text = str(hr.measure(policy, rules))
-    assert "3 of 4 rows above 0" in text
+    assert "3 of 4 constraint rows beyond their bounds, by up to 0.1" in text
     for piece in (
         "push",
         "≥ 0.25",
@@ -79,5 +79,5 @@ def test_long_tables_are_cut_and_say_so() -> None:
     states = np.linspace(0.0, 1.0, 30)[:, None]
     rule = hr.AtLeast(0.5, 0, hr.Points(states), name="many")
     text = str(hr.measure(policy_with_probabilities(0.2, 0.8), [rule]))
-    assert "30 of 30 rows above 0" in text
-    assert "10 further rows are no worse" in text
+    assert "30 of 30 constraint rows beyond their bounds, by up to 0.3" in text
+    assert "10 further rows no worse" in text

@@ -11,7 +11,7 @@ import pytest
 import handrail as hr
 from handrail._types import Array
 from handrail.constraints.expansion import expand
-from handrail.enforcement.candidates import Candidates, deviations, required_returns
+from handrail.enforcement.candidates import Candidates, required_returns
 from handrail.enforcement.linearisation import Linearisation
 from handrail.enforcement.one_step import predict_step, solve_returns
 from handrail.learning.reinforce import Reinforce
@@ -40,7 +40,7 @@ def test_required_returns_are_the_authors(golden: Golden) -> None:
 def test_deviations_are_the_authors(golden: Golden) -> None:
     rows = golden_rows(golden)[0]
     np.testing.assert_allclose(
-        deviations(golden.policy, rows), golden["region_first_deviations"], atol=1e-6
+        rows.violations_of(golden.policy), golden["region_first_deviations"], atol=1e-6
     )
 
 
@@ -52,7 +52,7 @@ def test_selected_states_and_safe_returns_are_the_authors(golden: Golden, strate
         if strategy == "max_return":
             scores = required_returns(golden.policy, rows, gradient, golden.step_size)
         else:
-            scores = deviations(golden.policy, rows)
+            scores = rows.violations_of(golden.policy)
         chosen.append(rows.take(np.array([scores.argmax()])))
     states = np.concatenate([rows.states for rows in chosen])
     np.testing.assert_allclose(states, golden[f"{strategy}_selected_states"], atol=1e-7)

@@ -304,11 +304,11 @@ def test_interrupted_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
             hr.errors.InvalidArgument,
             "max_change must be a number from 0 on, not 'a'",
         ),
-        ({"tolerance": "a"}, hr.errors.InvalidArgument, "must be positive and finite, not 'a'"),
+        ({"tolerance": "a"}, hr.errors.InvalidArgument, "must be a finite number above 0, not 'a'"),
         (
             {"tolerance": 0.0},
             hr.errors.InvalidArgument,
-            "tolerance must be positive and finite, not 0.0",
+            "tolerance must be a finite number above 0, not 0.0",
         ),
         (
             {"selection": hr.Everywhere(), "prove": True},
@@ -356,7 +356,7 @@ def test_an_edit_tells_what_it_did() -> None:
     result = hr.edit(module, [rule])  # a bare module is a policy as well
     assert isinstance(result, Edit)
     assert hr.CategoricalPolicy(module).probabilities([[0.1, 0.2]])[0, 0] >= 0.9 - 1e-6
-    assert str(result).startswith("1 of 1 constraint rows were violated, 0 are. On 4,000 reference")
+    assert str(result).startswith("1 of 1 constraint row violated before, none now. On 4,000")
     assert "random, around the constrained states" in str(result)
 
 

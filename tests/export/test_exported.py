@@ -328,8 +328,8 @@ def test_a_file_that_differs_is_not_written(
             {"states": [["a", "b"]]},
             "`states` must be finite numbers of shape .*: could not convert",
         ),
-        ({"tolerance": -1.0}, "tolerance must be a number from 0 on, not -1.0"),
-        ({"tolerance": "a"}, "tolerance must be a number from 0 on, not 'a'"),
+        ({"tolerance": -1.0}, "tolerance must be a finite number from 0 on, not -1.0"),
+        ({"tolerance": "a"}, "tolerance must be a finite number from 0 on, not 'a'"),
         (
             {"states": [[0.0] * 4], "constraints": [hr.AtLeast(0.1, 0, hr.Points([0, 0, 0]))]},
             r"states have shape \(4,\), but constraints speak of states of shape \(3,\)",

@@ -39,7 +39,7 @@ class Drifting(Learner):
                 for parameter in self.policy.parameters:
                     parameter.add_(torch.as_tensor(rng.normal(scale=0.1, size=parameter.shape)))
             assert self.enforcer is not None
-            held = self.enforcer.hold(self.policy, self.settings.tolerance)
+            held = self.enforcer.hold(self.policy)
             held.raise_if_unsatisfied()
         update = Update(violation_after=held.worst_violation, iterations=held.iterations)
         return self._recorded(episodes, collecting, update, Timing())

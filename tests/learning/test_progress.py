@@ -12,7 +12,7 @@ from rich.console import Console
 
 from handrail.errors import InvalidArgument
 from handrail.learning import progress
-from handrail.learning.progress import counted, goal_of, progress_line
+from handrail.learning.progress import goal_of, progress_line
 from handrail.learning.reinforce import Reinforce
 from tests.conftest import small_policy
 from tests.support.environments import corridor
@@ -91,11 +91,3 @@ def test_goals() -> None:
         goal_of(None, 0)
     with progress_line(goal_of(1, None), shown=False) as advance:
         advance([], 1)
-
-
-def test_one_and_many() -> None:
-    assert [counted(n, "iteration") for n in (0, 1, 2)] == [
-        "0 iterations",
-        "1 iteration",
-        "2 iterations",
-    ]

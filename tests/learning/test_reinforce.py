@@ -17,7 +17,7 @@ from torch import nn
 
 import handrail as hr
 from handrail.constraints.expansion import expand
-from handrail.enforcement.enforcer import FixedRules
+from handrail.enforcement.enforcer import PointEnforcer
 from handrail.errors import (
     Diverged,
     EnvironmentFailure,
@@ -63,7 +63,7 @@ def test_one_step_is_the_authors_update(golden: Golden) -> None:
     rules = golden.constraints(hr.AtLeast)
     rows = expand(rules, policy).rows()
     settings = LearnerSettings(enforcement="one_step", step_size=golden.step_size)
-    update, _ = apply_update(policy, FixedRules(rows), golden.batch, settings)
+    update, _ = apply_update(policy, PointEnforcer(rows, 1e-6), golden.batch, settings)
     states = golden["constrained_states"]
     np.testing.assert_allclose(
         policy.probabilities(states), golden["probabilities_after_inequality_update"], atol=1e-5
@@ -97,7 +97,7 @@ def test_the_policy_obeys_before_its_first_step_and_whenever_it_acts() -> None:
 
     class Witness(gym.Wrapper[Any, Any, Any, Any]):
         def step(self, action: Any) -> Any:
-            acting.append(FixedRules(rows).violation(agent.policy))
+            acting.append(PointEnforcer(rows, 1e-6).violation(agent.policy))
             return self.env.step(action)
 
     agent = Reinforce(Witness(corridor()), small_policy(2, 2), constraints(), step_size=1e-2)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from handrail.constraints import expand
-from handrail.enforcement.candidates import deviations
 from handrail.errors import InvalidArgument
 from handrail.runs import make_policy
 from paper.experiment import StateChoice
@@ -35,7 +34,7 @@ def test_choices_are_what_the_update_compares(tmp_path: Path) -> None:
     policy = make_policy(book, book.make_environment())
     first = expand(book.constraints, policy).regional[0]
     points = first.region.cover(12)
-    expected = deviations(policy, first.rows_at(points))
+    expected = first.rows_at(points).violations_of(policy)
     assert choices.scores[0] == pytest.approx(expected, abs=1e-12)
     assert [one.episode for one in choices.maps] == [0, 2]  # there is no ninth
     star = choices.maps[0].stars[0]

@@ -456,5 +456,5 @@ def test_refusals(policy: Any, rule: Any, kind: type[Exception], text: str) -> N
 
 
 def test_a_negative_tolerance_is_refused() -> None:
-    with pytest.raises(hr.errors.InvalidArgument, match="must be 0 or positive, but got -1"):
+    with pytest.raises(hr.errors.InvalidArgument, match="a finite number from 0 on, not -1"):
         certify(small_policy(), hr.AtLeast(0.5, 0, hr.Box([0.0] * 3, [1.0] * 3)), tolerance=-1.0)

@@ -307,7 +307,7 @@ class TestRefusedBeforeTraining:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"tolerance": 0.0}, "tolerance must be positive and finite, not 0.0"),
+            ({"tolerance": 0.0}, "tolerance must be a finite number above 0, not 0.0"),
             ({"pressure": -1.0}, "pressure must be 0 .none. or positive and finite, not -1.0"),
             ({"prove": True, "selection": hr.Everywhere()}, "Say how regions are held once"),
             ({"prove": "yes"}, "prove must be True or False, not 'yes'"),

@@ -13,6 +13,7 @@ from stable_baselines3 import PPO
 from torch import nn
 
 import handrail as hr
+from handrail.constraints import Tolerance
 from handrail.sb3.callback import Handrail
 from handrail.sb3.keeper import Keeper
 from handrail.sb3.policy import policy_of
@@ -30,7 +31,7 @@ from tests.support.sb3_models import (
 
 def test_holding_once() -> None:
     model = ppo()
-    keeper = Keeper(model, CARTPOLE, hr.Everywhere(), 1e-5)
+    keeper = Keeper(model, CARTPOLE, hr.Everywhere(), Tolerance())
     before = parameters(model)
     holding, enforcement = keeper.hold()
     assert enforcement.satisfied
@@ -115,7 +116,7 @@ def test_the_default_tolerance_is_not_too_fine_for_float32() -> None:
 class TestNoLongerTheSameNetwork:
     def kept(self) -> tuple[PPO, Keeper]:
         model = ppo()
-        keeper = Keeper(model, CARTPOLE, hr.Everywhere(), 1e-5)
+        keeper = Keeper(model, CARTPOLE, hr.Everywhere(), Tolerance())
         keeper.hold()
         return model, keeper
 

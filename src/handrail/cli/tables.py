@@ -102,7 +102,7 @@ def edit_table(
 
 def broken(found: hr.Violations, result: hr.Edit) -> int:
     """How many rows are violated, by the tolerance of an edit."""
-    return int((found.violations > result.tolerance).sum())
+    return found.broken(result.tolerance)
 
 
 def _worst_case(one: hr.Certificate) -> str:

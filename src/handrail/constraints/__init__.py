@@ -9,6 +9,7 @@ from handrail.constraints.constraint import (
     Mean,
     PlacedConstraint,
     action_about,
+    constraint_from,
 )
 from handrail.constraints.controller import (
     ControllerSample,
@@ -25,17 +26,23 @@ from handrail.constraints.expansion import (
 )
 from handrail.constraints.relation import Linear, Symmetric, Term
 from handrail.constraints.rows import Rows, concatenate
+from handrail.constraints.tolerance import DEFAULT_TOLERANCE, Tolerance, check_tolerance
 from handrail.constraints.violations import (
     Violations,
-    _violations,
-    bound_in_words,
     measure_fresh,
     measure_rows,
-    state_in_words,
     violations_at,
+)
+from handrail.constraints.words import (
+    bound_in_words,
+    counted,
+    html_table,
+    listed,
+    state_in_words,
 )
 
 __all__ = [
+    "DEFAULT_TOLERANCE",
     "AtLeast",
     "AtMost",
     "Between",
@@ -50,13 +57,18 @@ __all__ = [
     "Rows",
     "Symmetric",
     "Term",
+    "Tolerance",
     "Violations",
-    "_violations",
     "action_about",
     "bound_in_words",
+    "check_tolerance",
     "concatenate",
+    "constraint_from",
     "constraints_from",
+    "counted",
     "expand",
+    "html_table",
+    "listed",
     "mean_constraints_from",
     "measure_fresh",
     "measure_rows",

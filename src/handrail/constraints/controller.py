@@ -30,7 +30,7 @@ _AskAll: TypeAlias = Callable[[Array], Indices]
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ControllerSample:
     """What a controller that chooses actions does at states of a region.
 
@@ -54,6 +54,9 @@ class ControllerSample:
             f"{len(self.states)} of {asked} states: {done or 'none'}; {len(self.left_out)} left "
             f"out, where a step of {self.clearance:g} of the region's width leads to another action"
         )
+
+    def __repr__(self) -> str:
+        return f"<ControllerSample: {self}>"
 
     def constraints(self, margin: float = 0.05, name: str = "controller") -> list[Constraint]:
         """π(action | s) ≥ 1 - margin: one constraint per action, at all states where it is taken.

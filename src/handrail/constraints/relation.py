@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
+from typing_extensions import override
 
 from handrail._types import Array
 from handrail.constraints.constraint import (
@@ -22,6 +23,7 @@ from handrail.constraints.constraint import (
     check_priority,
     check_where,
     make_rows,
+    mapping_from,
     quantity_of,
     set_default_name,
 )
@@ -234,6 +236,11 @@ class Symmetric(PlacedConstraint):
             lower=-self.within,
             upper=self.within,
         )
+
+    @classmethod
+    @override
+    def from_description(cls, values: Mapping[str, Any]) -> Self:
+        return cls(**{**values, "swap": mapping_from(values["swap"])})
 
     def _own_states(self) -> Array:
         return super().states

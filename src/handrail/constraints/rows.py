@@ -15,11 +15,12 @@ from typing import final
 import numpy as np
 
 from handrail._types import Array, Indices, Mask
-from handrail.policies import Quantity
+from handrail.constraints.words import counted
+from handrail.policies import Policy, Quantity
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rows:
     """Constraint rows lower ≤ c ≤ upper.
 
@@ -46,6 +47,9 @@ class Rows:
     def __len__(self) -> int:
         return len(self.lower)
 
+    def __repr__(self) -> str:
+        return f"<Rows: {counted(len(self), 'row')} at {counted(len(self.states), 'state')}>"
+
     @cached_property
     def first_states(self) -> Array:
         """The state that identifies each row to a person: (n_rows, *observation_shape)."""
@@ -69,6 +73,15 @@ class Rows:
     def violations(self, values: Array) -> Array:
         """Positive means broken, negative or zero means satisfied (n_rows,)."""
         return np.maximum(self.lower - values, values - self.upper)
+
+    def violations_of(self, policy: Policy) -> Array:
+        """Of the policy as it is (n_rows,)."""
+        return self.violations(self.values(policy.outputs(self.states)))
+
+    def worst_by_state(self, policy: Policy, n_states: int) -> Array:
+        """The worst of the rows of each state (n_states,), where all have as many."""
+        worst: Array = self.violations_of(policy).reshape(n_states, -1).max(axis=1)
+        return worst
 
     def is_equality(self) -> Mask:
         """Rows whose two bounds coincide (n_rows,)."""

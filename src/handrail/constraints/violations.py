@@ -1,4 +1,8 @@
-"""What was measured: how far a policy is from obeying, row by row, worst first."""
+"""What was measured: how far a policy is from obeying, row by row, worst first.
+
+Rows come from points, or from states that stand for a region. `measure_fresh` asks at other states
+of the regions than those that anything was held at.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +13,26 @@ from typing import final
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from handrail._types import Array
 from handrail.constraints.constraint import Constraint
 from handrail.constraints.expansion import Regional, expand
 from handrail.constraints.rows import Rows
+from handrail.constraints.words import bound_in_words, counted, html_table, state_in_words
 from handrail.policies import Policy
+
+_COLUMNS = ("constraint", "state", "bound", "value", "violation")
+
+_STATES_AT_ONCE = 20_000
+
+# Of a table that nobody asked to be longer.
+_SHOWN = 20
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Violations:
     """The rows of a set of constraints as a policy meets them, worst first.
 
@@ -52,29 +65,51 @@ class Violations:
         """Whether every row holds exactly."""
         return self.worst_violation <= 0.0
 
-    def table(self, at_most: int = 20) -> Table:
+    def broken(self, tolerance: float = 0.0) -> int:
+        """How many rows are violated by more."""
+        return int((self.violations > tolerance).sum())
+
+    def table(self, at_most: int = _SHOWN) -> Table:
         """A rich table of the worst rows."""
-        table = Table(title=f"{(self.violations > 0.0).sum()} of {len(self)} rows above 0")
-        for column in ("constraint", "state", "bound", "value", "violation"):
+        table = Table(title=self._headline(), title_justify="left")
+        for column in _COLUMNS:
             table.add_column(column, justify="left" if column == "constraint" else "right")
         for i in range(min(at_most, len(self))):
             style = "red" if self.violations[i] > 0.0 else None
-            table.add_row(
-                self.labels[i],
-                state_in_words(self.states[i]),
-                bound_in_words(self.lower[i], self.upper[i]),
-                f"{self.values[i]:.6f}",
-                f"{self.violations[i]:+.2e}",
-                style=style,
-            )
-        if len(self) > at_most:
-            table.caption = f"{len(self) - at_most} further rows are no worse"
+            table.add_row(*map(escape, self._cells(i)), style=style)
+        table.caption = self._rest(at_most) or None
         return table
 
     def __str__(self) -> str:
         text = StringIO()
         Console(file=text, width=110, color_system=None).print(self.table())
-        return text.getvalue()
+        return text.getvalue().rstrip()
+
+    def __repr__(self) -> str:
+        return f"<Violations: {self._headline()}>"
+
+    def _repr_html_(self) -> str:
+        rows = [self._cells(i) for i in range(min(_SHOWN, len(self)))]
+        return html_table(self._headline(), rows, _COLUMNS, self._rest(_SHOWN))
+
+    def _headline(self) -> str:
+        rows, worst = counted(len(self), "constraint row"), self.worst_violation
+        if worst > 0.0:
+            return f"{self.broken()} of {rows} beyond their bounds, by up to {worst:.2g}"
+        return f"{rows} within their bounds, the nearest by {-worst:.2g}"
+
+    def _rest(self, shown: int) -> str:
+        left = len(self) - shown
+        return f"{counted(left, 'further row')} no worse" if left > 0 else ""
+
+    def _cells(self, i: int) -> tuple[str, ...]:
+        return (
+            self.labels[i],
+            state_in_words(self.states[i]),
+            bound_in_words(self.lower[i], self.upper[i]),
+            f"{self.values[i]:.6f}",
+            f"{self.violations[i]:+.2e}",
+        )
 
 
 def measure_rows(policy: Policy, rows: Rows) -> Violations:
@@ -92,34 +127,9 @@ def measure_rows(policy: Policy, rows: Rows) -> Violations:
     )
 
 
-def bound_in_words(lower: float, upper: float) -> str:
-    """≥ 0.95, ≤ 0.05, = 0.5 or 0.2 … 0.4."""
-    if lower == upper:
-        return f"= {lower + 0.0:g}"  # not -0
-    if np.isinf(upper):
-        return f"≥ {lower:g}"
-    return f"≤ {upper:g}" if np.isinf(lower) else f"{lower:g} … {upper:g}"
-
-
-def state_in_words(state: Array) -> str:
-    """(0, 0, 0.25, 0.05); of a large observation only its shape."""
-    if state.ndim > 1 or state.size > 12:
-        return f"array {state.shape}"
-    return "(" + ", ".join(f"{value:g}" for value in state) + ")"
-
-
 def violations_at(policy: Policy, regional: Regional, states: Array) -> Array:
     """(n,) at states (n, n_coordinates) of the region: of the worst row of each."""
-    return _violations(policy, regional.rows_at(states), len(states))
-
-
-def _violations(policy: Policy, rows: Rows, n_states: int) -> Array:
-    violations = rows.violations(rows.values(policy.outputs(rows.states)))
-    result: Array = violations.reshape(n_states, -1).max(axis=1)
-    return result
-
-
-_STATES_AT_ONCE = 20_000
+    return regional.rows_at(states).worst_by_state(policy, len(states))
 
 
 @final
@@ -142,7 +152,7 @@ class FreshMeasurement:
             return "There is no region to measure on fresh states."
         share = self.violated / self.states
         return (
-            f"On {self.states:,} fresh states of the regions: {self.violated:,} violated "
+            f"On {counted(self.states, 'fresh state')} of the regions: {self.violated:,} violated "
             f"({share:.2%}), worst violation {self.worst_violation:+.1e}."
         )
 

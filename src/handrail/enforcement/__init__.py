@@ -2,7 +2,7 @@
 
 from handrail.enforcement.conflict import Conflict, impossible_at_one_state
 from handrail.enforcement.diagnosis import Diagnosis, diagnose, measure
-from handrail.enforcement.enforcer import Memory, Rules, enforce, make_rules
+from handrail.enforcement.enforcer import Enforcer, Memory, enforce, make_enforcer
 from handrail.enforcement.exchange import contradiction
 from handrail.enforcement.iteration import Enforcement
 from handrail.enforcement.one_step import (
@@ -27,9 +27,9 @@ __all__ = [
     "Diagnosis",
     "Edit",
     "Enforcement",
+    "Enforcer",
     "Memory",
     "References",
-    "Rules",
     "SafeReturns",
     "SideEffects",
     "Targets",
@@ -39,7 +39,7 @@ __all__ = [
     "enforce",
     "given_references",
     "impossible_at_one_state",
-    "make_rules",
+    "make_enforcer",
     "measure",
     "predict_step",
     "read_references",

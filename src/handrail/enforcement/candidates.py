@@ -1,4 +1,10 @@
-"""States of a region where a constraint is in danger: measured on a sample, then climbed from."""
+"""States of a region where a constraint is in danger.
+
+Two ways to find them. A `Sample` of a region is measured, and its worst states are climbed from.
+`Candidates` are the paper's (section 3.3): every region cut into points, of which a strategy
+chooses those with the highest score. Scores are computed for all states of all regions at once: one
+forward-mode pass, one pass for the diagonal of the kernel, no loop over states.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +20,6 @@ from handrail.constraints import (
     Expansion,
     Regional,
     Rows,
-    _violations,
     concatenate,
     violations_at,
 )
@@ -26,9 +31,7 @@ from handrail.tangent import PolicyGradient
 # Chosen states of one region are at least this far apart, as a fraction of its size.
 _APART = 0.15
 
-
 _CLIMB_STEPS = 8
-
 
 # Of the region's size: the first step of the climb, and the step of its differences.
 _FIRST_STEP, _DIFFERENCE = 0.1, 1e-5
@@ -79,7 +82,7 @@ class Sample:
 
     def measure(self, policy: Policy) -> Scored:
         """The violation at every state of the sample."""
-        return Scored(self.states, _violations(policy, self.rows, len(self.states)))
+        return Scored(self.states, self.rows.worst_by_state(policy, len(self.states)))
 
     def worst(self, scored: Scored, count: int) -> Scored:
         """The worst states, no two of them close together: at most `count`."""
@@ -140,39 +143,6 @@ class Sample:
         return slope
 
 
-# Both scores are computed for all states of all regions at once: one forward-mode pass, one pass
-# for the diagonal of the kernel, no loop over states (paper, section 3.3).
-
-
-def deviations(policy: Policy, rows: Rows) -> Array:
-    """How far each row is from its bound (n_rows,); positive means broken."""
-    return rows.violations(rows.values(policy.outputs(rows.states)))
-
-
-def required_returns(
-    policy: Policy, rows: Rows, gradient: PolicyGradient | None, step_size: float
-) -> Array:
-    """The safe return that each row would need if it were the only one (n_rows,).
-
-    (H3) with the scalar kernel: (bound - c - α J g) · scale / (α K_ii). Negative means that it
-    would hold anyway; for an upper bound the sign is turned, so that larger is always worse.
-
-    Args:
-        policy: at its present weights.
-        rows: of all states.
-        gradient: of the batch that the step learns from; None for a step on nothing else.
-        step_size: α.
-    """
-    model = Linearisation(policy, rows, policy.outputs(rows.states))
-    drift = model.values
-    if gradient is not None:
-        drift = drift + step_size * model.effect(gradient.direction)
-    per_return = np.maximum(
-        step_size * model.kernel_diagonal() / model.scale, np.finfo(np.float64).tiny
-    )
-    return rows.violations(drift) / per_return
-
-
 @final
 class Candidates:
     """Regions cut into points, and the strategy that chooses among them.
@@ -202,12 +172,12 @@ class Candidates:
         if isinstance(self._selection, MaximumReturn):
             flat = required_returns(policy, self.rows, gradient, step_size)
         else:
-            flat = deviations(policy, self.rows)
+            flat = self.rows.violations_of(policy)
         return self._by_state(flat)
 
     def violations(self, policy: Policy) -> Sequence[Array]:
         """Of the states of each region (n_states,)."""
-        return self._by_state(deviations(policy, self.rows))
+        return self._by_state(self.rows.violations_of(policy))
 
     def choose(self, scores: Sequence[Array]) -> list[Indices]:
         """The states with the highest scores, of each region."""
@@ -226,3 +196,27 @@ class Candidates:
         parts = np.split(flat, self._ends[:-1])
         pairs = zip(parts, self._rows_per_state, strict=True)
         return [part.reshape(-1, rows).max(axis=1) for part, rows in pairs]
+
+
+def required_returns(
+    policy: Policy, rows: Rows, gradient: PolicyGradient | None, step_size: float
+) -> Array:
+    """The safe return that each row would need if it were the only one (n_rows,).
+
+    (H3) with the scalar kernel: (bound - c - α J g) · scale / (α K_ii). Negative means that it
+    would hold anyway; for an upper bound the sign is turned, so that larger is always worse.
+
+    Args:
+        policy: at its present weights.
+        rows: of all states.
+        gradient: of the batch that the step learns from; None for a step on nothing else.
+        step_size: α.
+    """
+    model = Linearisation(policy, rows, policy.outputs(rows.states))
+    drift = model.values
+    if gradient is not None:
+        drift = drift + step_size * model.effect(gradient.direction)
+    per_return = np.maximum(
+        step_size * model.kernel_diagonal() / model.scale, np.finfo(np.float64).tiny
+    )
+    return rows.violations(drift) / per_return

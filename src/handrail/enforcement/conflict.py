@@ -14,12 +14,12 @@ from scipy.optimize import linprog
 
 from handrail._minimum_norm import CONFLICT_RATIO, scale_rows, solve_minimum_norm
 from handrail._types import Array, Indices
-from handrail.constraints import Expansion, Rows, concatenate
+from handrail.constraints import Expansion, Rows, concatenate, html_table, listed
 from handrail.policies import Quantity
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Conflict:
     """Rows that cannot all be satisfied; leaving out any one of them would do.
 
@@ -38,7 +38,7 @@ class Conflict:
     quantity: Quantity
 
     def __str__(self) -> str:
-        names = " and ".join(f"{label!r}" for label in self.labels)
+        names = listed(self.labels)
         if len(self.rows) == 1:
             return f"{names} cannot be moved: the network's output no longer depends on its weights"
         if self.at_one_state:
@@ -48,6 +48,12 @@ class Conflict:
             where = f"{self.distance:.3g} apart, which this network can hardly tell apart"
             return f"{names} ask opposite things {where}"
         return f"{names} cannot hold together (their states lie within {self.distance:.3g})"
+
+    def __repr__(self) -> str:
+        return f"<Conflict: {self}>"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"{self}.", [])
 
 
 @final

@@ -15,7 +15,15 @@ from scipy.spatial import KDTree
 
 from handrail._minimum_norm import MinimumNorm, solve_minimum_norm
 from handrail._types import Array, Indices
-from handrail.constraints import Rows, Violations, expand, measure_rows
+from handrail.constraints import (
+    Rows,
+    Violations,
+    counted,
+    expand,
+    html_table,
+    listed,
+    measure_rows,
+)
 from handrail.enforcement.conflict import (
     Conflict,
     describe,
@@ -35,12 +43,14 @@ _NEARLY_COINCIDE = 1e-3
 
 _MOST_CONFLICTS = 10
 
+# Of one kind of finding, and of the hardest rows.
+_SHOWN = 10
 
 _Neighbours = tuple[int, int, float]  # two rows, and the distance of their states
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
     """What stands in the way of a set of constraints, and what does not.
 
@@ -69,16 +79,40 @@ class Diagnosis:
         return not self.conflicts
 
     def __str__(self) -> str:
-        lines = [f"{self.n_rows} rows, kernel condition {self.kernel_condition:.1e}"]
-        lines += [f"conflict: {conflict}" for conflict in self.conflicts]
-        lines += [f"{weak!r} says less than {strong!r}" for weak, strong in self.dominated]
-        lines += [f"{a!r} and {b!r} are {d:.2g} apart" for a, b, d in self.nearly_coinciding]
+        return "\n".join([self._headline(), *self._findings()])
+
+    def __repr__(self) -> str:
+        return f"<Diagnosis: {self._headline()}>"
+
+    def _repr_html_(self) -> str:
+        hardest = list(self.multipliers.items())[:_SHOWN]
+        rows = [(name, f"{multiplier:.3g}") for name, multiplier in hardest]
+        caption = "\n".join([self._headline(), *self._findings()])
+        return html_table(caption, rows, ("hardest rows", "multiplier") if rows else ())
+
+    def _headline(self) -> str:
+        rows, conflicts = counted(self.n_rows, "row"), len(self.conflicts)
+        verdict = counted(conflicts, "conflict") if conflicts else "no conflict"
+        return f"{rows}, kernel condition {self.kernel_condition:.1e}: {verdict}"
+
+    def _findings(self) -> list[str]:
+        """A line each; of many of a kind, the first ones."""
+        lines = [f"conflict: {conflict}" for conflict in self.conflicts]
+        lines += _first([f"{weak!r} says less than {strong!r}" for weak, strong in self.dominated])
+        near = [f"{a!r} and {b!r} are {d:.2g} apart" for a, b, d in self.nearly_coinciding]
+        lines += _first(near)
         if self.redundant:
-            lines.append(f"{len(self.redundant)} violated rows hold once the others do")
+            violated = counted(len(self.redundant), "violated row")
+            lines.append(f"{violated} will hold once the others do")
         if self.multipliers:
-            hardest = ", ".join(f"{name!r}" for name in list(self.multipliers)[:5])
-            lines.append(f"{len(self.multipliers)} rows do the work; hardest: {hardest}")
-        return "\n".join(lines)
+            hardest = listed(list(self.multipliers))
+            lines.append(f"the work is done by {hardest}, the hardest first")
+        return lines
+
+
+def _first(lines: list[str]) -> list[str]:
+    left = len(lines) - _SHOWN
+    return lines if left <= 0 else [*lines[:_SHOWN], f"and {left:,} more like these"]
 
 
 def measure(policy: Policy, constraints: AnyConstraints) -> Violations:

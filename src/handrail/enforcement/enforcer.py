@@ -1,7 +1,8 @@
-"""What a learner obeys: constraints at points, chosen states of regions, or whole regions.
+"""What makes a policy obey, and goes on doing so: at points, at chosen states, on whole regions.
 
-Three kinds of rules, one interface: which rows the next step is solved for, how the rules are held
-exactly, and how far a policy is from obeying them.
+Three kinds of `Enforcer`, one interface: which rows the next step of a learner is solved for, how
+the constraints are made to hold exactly, and how far a policy is from obeying them. `enforce` makes
+a policy obey once.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from typing_extensions import override
 
 from handrail._types import Array
 from handrail.constraints import (
     Expansion,
     Rows,
+    Tolerance,
     Violations,
     expand,
     measure_rows,
@@ -27,9 +30,8 @@ from handrail.constraints import (
 from handrail.enforcement.candidates import Candidates, Sample, Scored
 from handrail.enforcement.exchange import Exchange, Found
 from handrail.enforcement.iteration import Enforcement, enforce_rows
-from handrail.errors import InvalidArgument
 from handrail.policies import Layers, Policy
-from handrail.proof import Budget, Certificate, KnownCells
+from handrail.proof import Budget, CellCache, Certificate
 from handrail.rulebook import AnyConstraints, constraints_of
 from handrail.settings import (
     Everywhere,
@@ -43,20 +45,65 @@ from handrail.tangent import PolicyGradient
 Memory = dict[str, NDArray[Any]]
 
 
-class Rules(ABC):
-    """What a learner obeys, and what it remembers of it from update to update."""
+# Violated states that enter at a time, of each region; from as many, worse ones are sought.
+_STATES_A_ROUND = 8
+
+
+def enforce(
+    policy: Policy,
+    constraints: AnyConstraints,
+    tolerance: float | None = None,
+    reference_states: ArrayLike | None = None,
+    selection: Selection | str | None = None,
+    prove: bool = False,
+) -> Enforcement:
+    """Change the policy's weights, as little as possible, until every constraint holds.
+
+    Args:
+        policy: changed in place; left exactly as it was on failure.
+        constraints: a list, a `Rulebook`, or the path or bundled name of a constraint file. All of
+            them must hold; those on regions at every state that a search finds, or, with a proof,
+            at every state there is.
+        tolerance: the largest violation allowed at points; by default 1e-6, of a policy in float32
+            1e-5. States of regions have none.
+        reference_states: (n, *observation_shape), where to measure how much else has changed.
+        selection: how regions are held, or the name of a way; by default `Everywhere()`.
+        prove: end with a certificate for every region, as `Everywhere(prove=True)` does.
+    """
+    allowed, chosen = Tolerance(tolerance), chosen_selection(selection, prove)
+    expansion = expand(constraints_of(constraints, policy), policy)
+    enforcer = make_enforcer(expansion, chosen, policy, allowed)
+    before = None if reference_states is None else policy.outputs(reference_states)
+    result = enforcer.hold(policy)
+    if before is None or reference_states is None:
+        return result
+    change = np.abs(policy.outputs(reference_states) - before).max()
+    return replace(result, policy_change=float(change))
+
+
+class Enforcer(ABC):
+    """Makes a policy obey, and remembers from update to update what that took.
+
+    Attributes:
+        tolerance: the largest violation allowed at points.
+    """
+
+    tolerance: float
 
     @abstractmethod
     def step_rows(self, policy: Policy, gradient: PolicyGradient, step_size: float) -> Rows:
         """The rows that the next step is solved for."""
 
     @abstractmethod
-    def hold(self, policy: Policy, tolerance: float, values: Array | None = None) -> Enforcement:
+    def rows_at(self, states: Sequence[Array]) -> Rows:
+        """The constraints at points and at these states (n, n_coordinates) of each region."""
+
+    @abstractmethod
+    def hold(self, policy: Policy, values: Array | None = None) -> Enforcement:
         """Make the policy obey, in place; on failure it is as it was.
 
         Args:
             policy: changed as little as possible.
-            tolerance: the largest violation allowed.
             values: of the rows of the last step (n_rows,), if they are known already.
         """
 
@@ -68,6 +115,11 @@ class Rules(ABC):
     def measure(self, policy: Policy) -> Violations:
         """Row by row, worst first; regions on a sample."""
 
+    @property
+    @abstractmethod
+    def active_states(self) -> tuple[Array, ...]:
+        """The states of each region that are constrained at present (n, n_coordinates)."""
+
     @abstractmethod
     def memory(self) -> Memory:
         """What `recall` needs to go on exactly from here."""
@@ -76,177 +128,190 @@ class Rules(ABC):
     def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what was remembered."""
 
-    @property
-    @abstractmethod
-    def stars(self) -> tuple[Array, ...]:
-        """The states of regions that are constrained at present, for pictures."""
+
+def make_enforcer(
+    expansion: Expansion, selection: Selection, policy: Policy, tolerance: Tolerance
+) -> Enforcer:
+    """Of a set of constraints; what can never be proven is refused now."""
+    allowed = tolerance.to_hold(policy, expansion.fixed)
+    if not expansion.regional:
+        assert expansion.fixed is not None  # there is at least one constraint
+        return PointEnforcer(expansion.fixed, allowed)
+    if not isinstance(selection, Everywhere):
+        return SelectionEnforcer(expansion, selection, allowed)
+    if selection.prove:
+        Layers.of(policy.module)
+        for one in expansion.regional:
+            one.region.covers()
+    return RegionEnforcer(expansion, selection, allowed)
 
 
 @final
-class FixedRules(Rules):
-    """Constraints at points: always the same rows."""
+class PointEnforcer(Enforcer):
+    """Of constraints at points: always the same rows."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, tolerance: float) -> None:
         self._rows = rows
+        self.tolerance = tolerance
 
+    @override
     def step_rows(self, policy: Policy, gradient: PolicyGradient, step_size: float) -> Rows:
-        """All of them."""
-        del policy, gradient, step_size
         return self._rows
 
-    def hold(self, policy: Policy, tolerance: float, values: Array | None = None) -> Enforcement:
-        """By relinearising."""
+    @override
+    def rows_at(self, states: Sequence[Array]) -> Rows:
+        return self._rows
+
+    @override
+    def hold(self, policy: Policy, values: Array | None = None) -> Enforcement:
+        """By relinearising, unless the values show that it obeys."""
         if values is not None:
             violation = float(self._rows.violations(values).max())
-            if violation <= tolerance:
-                return Enforcement(True, violation, (), 0.0, None, "")
-        return enforce_rows(policy, self._rows, tolerance)
+            if violation <= self.tolerance:
+                return Enforcement(True, violation, self.tolerance, (), 0.0, None, "")
+        return enforce_rows(policy, self._rows, self.tolerance)
 
+    @override
     def violation(self, policy: Policy, values: Array | None = None) -> float:
-        """Of all rows."""
         if values is None:
-            values = self._rows.values(policy.outputs(self._rows.states))
+            return float(self._rows.violations_of(policy).max())
         return float(self._rows.violations(values).max())
 
+    @override
     def measure(self, policy: Policy) -> Violations:
-        """All rows."""
         return measure_rows(policy, self._rows)
 
+    @property
+    @override
+    def active_states(self) -> tuple[Array, ...]:
+        """None: there is no region."""
+        return ()
+
+    @override
     def memory(self) -> Memory:
         """Nothing."""
         return {}
 
+    @override
     def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
         """Nothing."""
 
-    @property
-    def stars(self) -> tuple[Array, ...]:
-        """None: points are drawn as such."""
-        return ()
-
-
-def pack_states(prefix: str, blocks: Sequence[Array]) -> Memory:
-    """States of several regions, by their numbers."""
-    return {f"{prefix}.{number}": np.array(block) for number, block in enumerate(blocks)}
-
-
-def unpack_states(prefix: str, memory: Mapping[str, NDArray[Any]]) -> tuple[Array, ...]:
-    """What `pack_states` packed."""
-    count = sum(key.startswith(f"{prefix}.") for key in memory)
-    return tuple(memory[f"{prefix}.{number}"] for number in range(count))
-
 
 @final
-class ChosenStates(Rules):
-    """The paper's dynamic constraints: a few states of each discretised region at a time."""
+class SelectionEnforcer(Enforcer):
+    """Of the paper's dynamic constraints: a few states of each discretised region at a time."""
 
-    def __init__(self, expansion: Expansion, selection: MaximumReturn | MaximumDeviation) -> None:
+    def __init__(
+        self,
+        expansion: Expansion,
+        selection: MaximumReturn | MaximumDeviation,
+        tolerance: float,
+    ) -> None:
+        self.tolerance = tolerance
         self._expansion = expansion
         self._candidates = Candidates(expansion, selection)
         self._watched = expansion.rows_with([self._candidates.rows])
         self._exchange = Exchange(expansion, margin=0.0)
-        self._stars: tuple[Array, ...] = ()
+        self._active: tuple[Array, ...] = ()
 
+    @override
     def step_rows(self, policy: Policy, gradient: PolicyGradient, step_size: float) -> Rows:
         """The constraints at points, and the states with the highest scores."""
         scores = self._candidates.scores(policy, gradient, step_size)
         chosen = self._candidates.choose(scores)
         pairs = zip(self._candidates.samples, chosen, strict=True)
-        self._stars = tuple(sample.states[indices] for sample, indices in pairs)
+        self._active = tuple(sample.states[indices] for sample, indices in pairs)
         return self._expansion.rows_with(self._candidates.rows_at(chosen))
 
-    def hold(self, policy: Policy, tolerance: float, values: Array | None = None) -> Enforcement:
+    @override
+    def rows_at(self, states: Sequence[Array]) -> Rows:
+        return _some_rows(self._expansion, self._exchange, states)
+
+    @override
+    def hold(self, policy: Policy, values: Array | None = None) -> Enforcement:
         """All points of all regions, by exchange: violated ones enter by the strategy's score."""
-        del values
-
-        def find(policy: Policy) -> Found:
-            violations = self._candidates.violations(policy)
-            worst = max(float(one.max()) for one in violations)
-            if worst <= tolerance:
-                return Found([sample.states[:0] for sample in self._candidates.samples], worst)
-            scores = self._candidates.scores(policy, None, 1.0)
-            # Among the violated only: the highest score of a state that obeys helps nobody.
-            masked = [
-                np.where(violation > tolerance, score, -np.inf)
-                for score, violation in zip(scores, violations, strict=True)
-            ]
-            chosen = self._candidates.choose(masked)
-            return Found(
-                [
-                    sample.states[indices[np.isfinite(score[indices])]]
-                    for sample, indices, score in zip(
-                        self._candidates.samples, chosen, masked, strict=True
-                    )
-                ],
-                worst,
-            )
-
-        result = self._exchange.hold(policy, find, tolerance)
-        self._stars = self._exchange.working
+        result = self._exchange.hold(policy, self._find, self.tolerance)
+        self._active = self._exchange.working
         return result
 
-    def violation(self, policy: Policy, values: Array | None = None) -> float:
-        """Of all points."""
-        del values
-        rows = self._watched
-        return float(rows.violations(rows.values(policy.outputs(rows.states))).max())
+    def _find(self, policy: Policy) -> Found:
+        samples, violations = self._candidates.samples, self._candidates.violations(policy)
+        worst = max(float(one.max()) for one in violations)
+        if worst <= self.tolerance:
+            return Found([sample.states[:0] for sample in samples], worst)
+        scores = self._candidates.scores(policy, None, 1.0)
+        # Among the violated only: the highest score of a state that obeys helps nobody.
+        masked = [
+            np.where(violation > self.tolerance, score, -np.inf)
+            for score, violation in zip(scores, violations, strict=True)
+        ]
+        chosen = self._candidates.choose(masked)
+        violated = [
+            sample.states[indices[np.isfinite(score[indices])]]
+            for sample, indices, score in zip(samples, chosen, masked, strict=True)
+        ]
+        return Found(violated, worst)
 
+    @override
+    def violation(self, policy: Policy, values: Array | None = None) -> float:
+        """Of all points, which are more than the rows of the last step."""
+        return float(self._watched.violations_of(policy).max())
+
+    @override
     def measure(self, policy: Policy) -> Violations:
-        """All points."""
         return measure_rows(policy, self._watched)
 
+    @property
+    @override
+    def active_states(self) -> tuple[Array, ...]:
+        """Of the last update."""
+        return self._active
+
+    @override
     def memory(self) -> Memory:
-        """The working states, and those that are drawn."""
         return {
-            **pack_states("working", self._exchange.working),
-            **pack_states("stars", self._stars),
+            **_pack_states("working", self._exchange.working),
+            **_pack_states("active", self._active),
         }
 
+    @override
     def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
-        """Both."""
-        self._exchange.working = unpack_states("working", memory)
-        self._stars = unpack_states("stars", memory)
-
-    @property
-    def stars(self) -> tuple[Array, ...]:
-        """Of the last update."""
-        return self._stars
-
-
-# Violated states that enter at a time, of each region; from as many, worse ones are sought.
-_STATES_A_ROUND = 8
+        self._exchange.working = _unpack_states("working", memory)
+        # Older files call them stars, after the mark that pictures give them.
+        self._active = _unpack_states("active", memory) or _unpack_states("stars", memory)
 
 
 @final
-class WholeRegions(Rules):
-    """Every state of every region, on a fine sample or proven."""
+class RegionEnforcer(Enforcer):
+    """Of every state of every region, on a fine sample or proven."""
 
-    def __init__(self, expansion: Expansion, selection: Everywhere) -> None:
+    def __init__(self, expansion: Expansion, selection: Everywhere, tolerance: float) -> None:
+        self.tolerance = tolerance
         self._expansion = expansion
         self._selection = selection
         self._samples = tuple(
             Sample(one, one.region.cover(selection.sample)) for one in expansion.regional
         )
-        self._proofs = tuple(
-            KnownCells(one.constraint.moved_to(one.region, one.name)) for one in expansion.regional
+        self._caches = tuple(
+            CellCache(one.constraint.moved_to(one.region, one.name)) for one in expansion.regional
         )
         self._exchange = Exchange(expansion, selection.margin)
         self._violation: float | None = None
         self._proven = False
 
+    @override
     def step_rows(self, policy: Policy, gradient: PolicyGradient, step_size: float) -> Rows:
         """The constraints at points, and the working states."""
-        del policy, gradient, step_size
-        rows = self._exchange.rows()
-        if rows is not None:
-            return rows
-        # A policy that obeyed from the beginning has none yet: one state stands for each region.
-        return self._expansion.rows(per_region=1)
+        return self.rows_at(self._exchange.working)
 
-    def hold(self, policy: Policy, tolerance: float, values: Array | None = None) -> Enforcement:
+    @override
+    def rows_at(self, states: Sequence[Array]) -> Rows:
+        return _some_rows(self._expansion, self._exchange, states)
+
+    @override
+    def hold(self, policy: Policy, values: Array | None = None) -> Enforcement:
         """By exchange."""
-        del values
-        result = self._exchange.hold(policy, self._find, tolerance)
+        result = self._exchange.hold(policy, self._find, self.tolerance)
         if result.satisfied:
             self._violation = result.worst_violation
             self._proven = self._selection.prove
@@ -275,7 +340,7 @@ class WholeRegions(Rules):
 
     def _prove(self, policy: Policy) -> Found:
         budget = Budget(self._selection.cells, self._selection.seconds)
-        certificates = tuple(one.certify(policy, budget) for one in self._proofs)
+        certificates = tuple(one.certify(policy, budget) for one in self._caches)
         unknown = [one for one in certificates if one.status == "unknown"]
         reason = ""
         if unknown:
@@ -284,20 +349,20 @@ class WholeRegions(Rules):
                 f"proven: {unknown[0].reason}. Allow more cells or seconds, or a larger margin."
             )
         violated = [
-            sample.worst(_scored(policy, sample, one), _STATES_A_ROUND).violated
+            sample.worst(_counterexamples(policy, sample, one), _STATES_A_ROUND).violated
             for one, sample in zip(certificates, self._samples, strict=True)
         ]
         worst = max(one.worst_violation for one in certificates)
         return Found(violated, worst, certificates, reason)
 
+    @override
     def violation(self, policy: Policy, values: Array | None = None) -> float:
         """As it was when the policy was last made to obey; else on the sample."""
-        del values
         if self._violation is not None:
             return self._violation
-        rows = self._watched
-        return float(rows.violations(rows.values(policy.outputs(rows.states))).max())
+        return float(self._watched.violations_of(policy).max())
 
+    @override
     def measure(self, policy: Policy) -> Violations:
         """The constraints at points, and the regions' samples."""
         return measure_rows(policy, self._watched)
@@ -306,89 +371,64 @@ class WholeRegions(Rules):
     def _watched(self) -> Rows:
         return self._expansion.rows_with([sample.rows for sample in self._samples])
 
+    @property
+    @override
+    def active_states(self) -> tuple[Array, ...]:
+        """The working states."""
+        return self._exchange.working
+
+    @override
     def memory(self) -> Memory:
         """The working states, what was last measured, and the cells of the last proofs."""
         known = [] if self._violation is None else [self._violation]
         return {
-            **pack_states("working", self._exchange.working),
+            **_pack_states("working", self._exchange.working),
             "violation": np.array(known, dtype=np.float64),
             "proven": np.array([self._proven]),
             **{
                 f"cells.{number}.{key}": value
-                for number, one in enumerate(self._proofs)
+                for number, one in enumerate(self._caches)
                 for key, value in one.memory().items()
             },
         }
 
+    @override
     def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
-        """All of it."""
-        self._exchange.working = unpack_states("working", memory)
+        self._exchange.working = _unpack_states("working", memory)
         known = memory["violation"]
         self._violation = float(known[0]) if len(known) else None
         self._proven = bool(memory["proven"][0])
-        for number, one in enumerate(self._proofs):
+        for number, one in enumerate(self._caches):
             prefix = f"cells.{number}."
             own = {
                 key.removeprefix(prefix): memory[key] for key in memory if key.startswith(prefix)
             }
             one.recall(own)
 
-    @property
-    def stars(self) -> tuple[Array, ...]:
-        """The working states."""
-        return self._exchange.working
+
+def _some_rows(expansion: Expansion, exchange: Exchange, states: Sequence[Array]) -> Rows:
+    """Those that the exchange holds at these states.
+
+    A policy that obeyed from the beginning has none yet: then one state stands for each region.
+    """
+    rows = exchange.rows_at(states)
+    return expansion.rows(per_region=1) if rows is None else rows
 
 
-def _scored(policy: Policy, sample: Sample, certificate: Certificate) -> Scored:
-    """The counterexamples of a certificate; none if there are none."""
+def _counterexamples(policy: Policy, sample: Sample, certificate: Certificate) -> Scored:
+    """Those of a certificate; none if there are none."""
     states = certificate.violated
     if states is None:
         return Scored(sample.states[:0], np.zeros(0))
     return Scored(states, violations_at(policy, sample.regional, states))
 
 
-def enforce(
-    policy: Policy,
-    constraints: AnyConstraints,
-    tolerance: float = 1e-6,
-    reference_states: ArrayLike | None = None,
-    selection: Selection | str | None = None,
-    prove: bool = False,
-) -> Enforcement:
-    """Change the policy's weights, as little as possible, until every constraint holds.
-
-    Args:
-        policy: changed in place; left exactly as it was on failure.
-        constraints: a list, a `Rulebook`, or the path or bundled name of a constraint file. All of
-            them must hold; those on regions at every state that a search finds, or, with a proof,
-            at every state there is.
-        tolerance: the largest violation allowed at points. States of regions have none.
-        reference_states: (n, *observation_shape), where to measure how much else has changed.
-        selection: how regions are held, or the name of a way; by default `Everywhere()`.
-        prove: end with a certificate for every region, as `Everywhere(prove=True)` does.
-    """
-    if not (np.isfinite(tolerance) and tolerance > 0.0):
-        raise InvalidArgument(f"The tolerance must be positive and finite, not {tolerance!r}.")
-    chosen = chosen_selection(selection, prove)
-    expansion = expand(constraints_of(constraints, policy), policy)
-    rules = make_rules(expansion, chosen, policy)
-    before = None if reference_states is None else policy.outputs(reference_states)
-    result = rules.hold(policy, tolerance)
-    if before is None or reference_states is None:
-        return result
-    change = np.abs(policy.outputs(reference_states) - before).max()
-    return replace(result, policy_change=float(change))
+def _pack_states(prefix: str, blocks: Sequence[Array]) -> Memory:
+    """States of several regions, by their numbers."""
+    return {f"{prefix}.{number}": np.array(block) for number, block in enumerate(blocks)}
 
 
-def make_rules(expansion: Expansion, selection: Selection, policy: Policy) -> Rules:
-    """The rules of a set of constraints; what can never be proven is refused now."""
-    if not expansion.regional:
-        assert expansion.fixed is not None  # there is at least one constraint
-        return FixedRules(expansion.fixed)
-    if not isinstance(selection, Everywhere):
-        return ChosenStates(expansion, selection)
-    if selection.prove:
-        Layers.of(policy.module)
-        for one in expansion.regional:
-            one.region.covers()
-    return WholeRegions(expansion, selection)
+def _unpack_states(prefix: str, memory: Mapping[str, NDArray[Any]]) -> tuple[Array, ...]:
+    """What `_pack_states` packed."""
+    count = sum(key.startswith(f"{prefix}.") for key in memory)
+    return tuple(memory[f"{prefix}.{number}"] for number in range(count))

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
 from handrail._types import Array
-from handrail.constraints import Expansion, Rows, state_in_words
+from handrail.constraints import Expansion, Rows, counted, state_in_words
 from handrail.enforcement.conflict import impossible_overlap
-from handrail.enforcement.iteration import Enforcement, Iteration, distance, enforce_rows
+from handrail.enforcement.iteration import Enforcement, Iteration, enforce_rows
 from handrail.policies import Policy
 from handrail.proof import Certificate
-from handrail.tangent import restore, snapshot
+from handrail.tangent import distance, restore, snapshot, unchanged_on_failure
 
 MAX_ROUNDS = 60
 
@@ -79,16 +79,16 @@ class Exchange:
     def working(self, states: Sequence[Array]) -> None:
         self._working = list(states)
 
-    def rows(self) -> Rows | None:
-        """Of the constraints at points and of the working states; None if there are none."""
-        blocks = self._blocks()
+    def rows_at(self, states: Sequence[Array]) -> Rows | None:
+        """Of the constraints at points and at these states (n, n_coordinates) of each region.
+
+        As far inside their bounds as working states are held; None if there are none.
+        """
+        pairs = zip(self._expansion.regional, states, strict=True)
+        blocks = [one.inside_rows_at(some, self._margin) for one, some in pairs if len(some)]
         if self._expansion.fixed is None and not blocks:
             return None
         return self._expansion.rows_with(blocks)
-
-    def _blocks(self) -> list[Rows]:
-        pairs = zip(self._expansion.regional, self._working, strict=True)
-        return [one.inside_rows_at(states, self._margin) for one, states in pairs if len(states)]
 
     def _exactness(self, tolerance: float) -> float:
         """How exactly the working states must be held for the bounds themselves to hold."""
@@ -116,31 +116,44 @@ class Exchange:
             states = self._working[index]
             if len(states):
                 rows = regional.rows_at(states)
-                violations = rows.violations(rows.values(policy.outputs(rows.states)))
-                near = violations > -_FAR_INSIDE * regional.unit * rows.room()
+                near = rows.violations_of(policy) > -_FAR_INSIDE * regional.unit * rows.room()
                 self._working[index] = states[near.reshape(len(states), -1).any(axis=1)]
 
     def hold(self, policy: Policy, find: Find, tolerance: float) -> Enforcement:
         """Enforce and search until nothing is violated; on failure the policy is as it was."""
-        saved, working = snapshot(policy), self.working
+        working, result = self.working, None
         try:
-            result = self._hold(policy, find, tolerance)
-        except BaseException:
-            restore(policy, saved)
-            self.working = working
-            raise
-        if not result.satisfied:
-            restore(policy, saved)
-            self.working = working
+            with unchanged_on_failure(policy) as start:
+                result = self._hold(policy, find, tolerance)
+                if not result.satisfied:
+                    restore(policy, start)
+        finally:
+            if result is None or not result.satisfied:
+                self.working = working
         return result
 
     def _hold(self, policy: Policy, find: Find, tolerance: float) -> Enforcement:
-        exactly = self._exactness(tolerance)
+        exactly, start = self._exactness(tolerance), snapshot(policy)
         history: list[Iteration] = []
-        start = snapshot(policy)
+        rounds = 0
+
+        def ended(worst: float, reason: str, found: Found) -> Enforcement:
+            return Enforcement(
+                satisfied=not reason,
+                worst_violation=worst,
+                tolerance=tolerance,
+                history=tuple(history),
+                parameter_change=distance(policy, start),
+                policy_change=None,
+                reason=reason,
+                regions=len(self._expansion.regional),
+                rounds=rounds,
+                certificates=found.certificates,
+            )
+
         found = Found([], np.inf)
-        for rounds in range(MAX_ROUNDS):
-            rows = self.rows()
+        for rounds in range(MAX_ROUNDS):  # noqa: B007 (told at the end)
+            rows = self.rows_at(self._working)
             at_points = -np.inf
             if rows is not None:
                 step = enforce_rows(policy, rows, exactly)
@@ -148,23 +161,21 @@ class Exchange:
                 at_points = step.worst_violation
                 if not step.satisfied:
                     reason = contradiction(self._expansion) or step.reason
-                    return _ended(policy, start, history, rounds, step.worst_violation, reason)
+                    return ended(at_points, reason, Found([], np.inf))
             self.drop(policy)
             found = find(policy)
-            worst = max(found.worst_violation, self._worst_at_points(policy, at_points))
             if found.nothing:
-                return _ended(
-                    policy, start, history, rounds, worst, found.reason, found.certificates
-                )
+                worst = max(found.worst_violation, self._worst_at_points(policy, at_points))
+                return ended(worst, found.reason, found)
             if not self.add(found):
                 break
         pairs = zip(self._expansion.regional, found.violated, strict=True)
         where = [f"{one.name!r} at {state_in_words(s[0])}" for one, s in pairs if len(s)]
         reason = (
-            f"After {rounds + 1} rounds {' and '.join(where[:2])} is still violated, by up to "
-            f"{found.worst_violation:.2g}. Use a wider network, or relax the constraints."
+            f"After {counted(rounds + 1, 'round')} {' and '.join(where[:2])} is still violated, by "
+            f"up to {found.worst_violation:.2g}. Use a wider network, or relax the constraints."
         )
-        return _ended(policy, start, history, rounds, found.worst_violation, reason)
+        return ended(found.worst_violation, reason, Found([], np.inf))
 
     def _worst_at_points(self, policy: Policy, known: float) -> float:
         """Of the constraints at points, by their own bounds."""
@@ -173,7 +184,7 @@ class Exchange:
             return -np.inf
         if not any(map(len, self._working)):
             return known
-        return float(fixed.violations(fixed.values(policy.outputs(fixed.states))).max())
+        return float(fixed.violations_of(policy).max())
 
 
 def contradiction(expansion: Expansion) -> str:
@@ -183,24 +194,3 @@ def contradiction(expansion: Expansion) -> str:
         return ""
     conflict, state = found
     return f"{conflict}, for example at {state_in_words(state)}. Relax one of them."
-
-
-def _ended(
-    policy: Policy,
-    start: list[Any],
-    history: list[Iteration],
-    rounds: int,
-    worst: float,
-    reason: str,
-    certificates: tuple[Certificate, ...] = (),
-) -> Enforcement:
-    return Enforcement(
-        satisfied=not reason,
-        worst_violation=worst,
-        history=tuple(history),
-        parameter_change=distance(policy, start),
-        policy_change=None,
-        reason=reason,
-        rounds=rounds,
-        certificates=certificates,
-    )

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from torch import Tensor
 
 from handrail._types import Array
-from handrail.constraints import Rows
+from handrail.constraints import Rows, counted, html_table
 from handrail.enforcement.conflict import Contradiction, impossible_at_one_state
 from handrail.enforcement.linearisation import Linearisation
 from handrail.enforcement.program import LeastChange, ProgramSolution, hard_solver, solve_program
@@ -23,7 +22,14 @@ from handrail.enforcement.targets import Position, Targets
 from handrail.errors import UnsatisfiedConstraints
 from handrail.policies import Policy
 from handrail.proof import Certificate
-from handrail.tangent import Gradient, restore, snapshot, take_step
+from handrail.tangent import (
+    Gradient,
+    distance,
+    restore,
+    snapshot,
+    take_step,
+    unchanged_on_failure,
+)
 
 MAX_ITERATIONS = 50
 
@@ -56,27 +62,31 @@ class Iteration:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Enforcement:
     """How a policy was made to obey.
 
     Attributes:
         satisfied: whether every row is within the tolerance. If not, the policy is as it was.
         worst_violation: of the policy that came out; positive means broken.
+        tolerance: the largest violation that was allowed at points.
         history: one entry per iteration.
         parameter_change: ‖Δθ‖.
         policy_change: the largest change of any output on the reference states, if given.
         reason: why it failed; empty if it did not.
+        regions: how many were held as well, by the states that a search found.
         rounds: in which states of regions were added.
         certificates: of the constraints on regions, where these were proven.
     """
 
     satisfied: bool
     worst_violation: float
+    tolerance: float
     history: tuple[Iteration, ...]
     parameter_change: float
     policy_change: float | None
     reason: str
+    regions: int = 0
     rounds: int = 0
     certificates: tuple[Certificate, ...] = ()
 
@@ -84,6 +94,62 @@ class Enforcement:
     def iterations(self) -> int:
         """Linearisations that were needed."""
         return len(self.history)
+
+    @property
+    def proven(self) -> bool:
+        """Whether every region has a certificate."""
+        return bool(self.certificates) and all(one.certified for one in self.certificates)
+
+    def __str__(self) -> str:
+        if not self.satisfied:
+            return f"Not every constraint could be held; the policy is as it was. {self.reason}"
+        parts = [self._verdict()]
+        if self.policy_change is not None:
+            parts.append(f"On the reference states no output moved by more than {self._moved()}.")
+        if self.regions:
+            parts.append(f"{self._regions_held()}.")
+        return " ".join(parts)
+
+    def __repr__(self) -> str:
+        held = "satisfied" if self.satisfied else "not satisfied"
+        took = counted(self.iterations, "iteration")
+        return f"<Enforcement: {held} after {took}, worst violation {self.worst_violation:+.1e}>"
+
+    def _repr_html_(self) -> str:
+        if not self.satisfied:
+            return html_table(str(self), [])
+        rows = [
+            ("worst violation", f"{self.worst_violation:+.1e}"),
+            ("tolerance at points", f"{self.tolerance:g}"),
+            ("iterations", f"{self.iterations}"),
+            ("change of the weights ‖Δθ‖", f"{self.parameter_change:.3g}"),
+        ]
+        if self.policy_change is not None:
+            rows.append(("largest change on reference states", self._moved()))
+        if self.regions:
+            rows.append(("regions", self._regions_held()))
+        return html_table("Every constraint holds.", rows)
+
+    def _moved(self) -> str:
+        return f"{self.policy_change:.2g}"
+
+    def _regions_held(self) -> str:
+        regions = counted(self.regions, "region")
+        if self.proven:
+            return f"Proven at every state of {regions}"
+        return f"{regions} by search, not by proof"
+
+    def _verdict(self) -> str:
+        worst = f"worst violation {self.worst_violation:+.1e}"
+        if self.worst_violation > 0.0:
+            worst += f" of {self.tolerance:g} allowed"
+        if not self.parameter_change:
+            return f"Every constraint held already: {worst}."
+        took = counted(self.iterations, "iteration")
+        return (
+            f"Every constraint holds after {took}: {worst}, the weights moved by "
+            f"{self.parameter_change:.3g}."
+        )
 
     def raise_if_unsatisfied(self) -> Enforcement:
         """Itself, or `UnsatisfiedConstraints` with the reason."""
@@ -104,20 +170,17 @@ def enforce_rows(
         rows: all of them must hold.
         tolerance: the largest violation allowed.
     """
-    original = snapshot(policy)
     history: list[Iteration] = []
-    try:
+    with unchanged_on_failure(policy) as start:
         reason = _relinearise(policy, rows, tolerance, history)
-    except BaseException:
-        restore(policy, original)
-        raise
     if reason:
-        restore(policy, original)
+        restore(policy, start)
     return Enforcement(
         satisfied=not reason,
-        worst_violation=_worst(rows, policy.outputs(rows.states)),
+        worst_violation=float(rows.violations_of(policy).max()),
+        tolerance=tolerance,
         history=tuple(history),
-        parameter_change=distance(policy, original),
+        parameter_change=distance(policy, start),
         policy_change=None,
         reason=reason,
     )
@@ -158,9 +221,12 @@ def _relinearise(policy: Policy, rows: Rows, tolerance: float, history: list[Ite
         trust *= 2.0 if step == 1.0 else step
     if _worst(rows, outputs) <= tolerance:
         return ""
-    violations = rows.violations(rows.values(outputs))
+    violations, tried = (
+        rows.violations(rows.values(outputs)),
+        counted(len(history), "linearisation"),
+    )
     return (
-        f"After {len(history)} linearisations the worst violation is {violations.max():.2g}, of "
+        f"After {tried} the worst violation is {violations.max():.2g}, of "
         f"{rows.labels[int(violations.argmax())]!r}, above the tolerance of {tolerance:g}, and no "
         "further step improves it. Use a wider network, relax the constraints, or "
         f"{'raise the tolerance' if violations.max() < _NEARLY * tolerance else _RESCALE}."
@@ -212,9 +278,3 @@ def _all_inside(rows: Rows, outputs: Array) -> bool:
     """Whether no inequality is violated at all."""
     violations = rows.violations(rows.values(outputs))
     return bool((violations[~rows.is_equality()] <= 0.0).all())
-
-
-def distance(policy: Policy, saved: list[Tensor]) -> float:
-    """‖Δθ‖ since a snapshot."""
-    parts = [(p.detach() - s) for p, s in zip(policy.parameters, saved, strict=True)]
-    return Gradient(tuple(parts)).norm()

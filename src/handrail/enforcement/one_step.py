@@ -9,7 +9,7 @@ import numpy as np
 
 from handrail._minimum_norm import MinimumNorm, solve_soft
 from handrail._types import Array, Indices
-from handrail.constraints import Rows, expand
+from handrail.constraints import Rows, counted, expand, html_table
 from handrail.enforcement.candidates import Candidates
 from handrail.enforcement.conflict import Contradiction, impossible_at_one_state
 from handrail.enforcement.linearisation import Linearisation
@@ -31,9 +31,12 @@ from handrail.tangent import Batch, Gradient, PolicyGradient, policy_gradient, t
 # A predicted violation below this is rounding.
 TOLERANCE = 1e-8
 
+# Rows of a table, those with the largest returns.
+_SHOWN = 20
+
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SafeReturns:
     """The returns of the constrained states that make one gradient step obey, as predicted.
 
@@ -83,6 +86,42 @@ class SafeReturns:
     def satisfied(self) -> bool:
         """Whether the step is predicted to satisfy every row."""
         return self.worst_violation <= TOLERANCE
+
+    def __str__(self) -> str:
+        predicted = (
+            "every row is predicted to hold"
+            if self.satisfied
+            else f"the worst row is predicted to be violated by {self.worst_violation:.2g}"
+        )
+        holding = counted(len(self.active), "row")
+        return (
+            f"{counted(len(self.values), 'safe return')} for a step of {self.step_size:g}, the "
+            f"largest {self.values[self._largest()[0]]:.3g}: {predicted}; {holding} held by it."
+        )
+
+    def __repr__(self) -> str:
+        rows, active = counted(len(self.values), "row"), len(self.active)
+        worst = f"worst predicted violation {self.worst_violation:+.1e}"
+        return f"<SafeReturns: {rows}, {active} active, {worst}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                self.labels[i],
+                f"{self.values[i]:.4g}",
+                f"{self.before[i]:.6f}",
+                f"{self.predicted[i]:.6f}",
+                f"{self.residuals[i]:+.2e}",
+            )
+            for i in self._largest()
+        ]
+        left = len(self.values) - len(rows)
+        note = f"{counted(left, 'further row')} with smaller returns" if left else ""
+        columns = ("row", "safe return", "before", "predicted", "violation")
+        return html_table(str(self), rows, columns, note)
+
+    def _largest(self) -> Indices:
+        return np.argsort(-np.abs(self.values), kind="stable")[:_SHOWN]
 
 
 def safe_returns(

@@ -14,22 +14,30 @@ from torch import nn
 
 from handrail._threads import one_thread
 from handrail._types import Array
-from handrail.constraints import Constraint, Violations, expand, state_in_words
-from handrail.enforcement.closeness import Editor
+from handrail.constraints import (
+    Constraint,
+    Tolerance,
+    Violations,
+    counted,
+    expand,
+    html_table,
+    state_in_words,
+)
+from handrail.enforcement.closeness import Closeness, come_closer
 from handrail.enforcement.diagnosis import measure
-from handrail.enforcement.enforcer import make_rules
+from handrail.enforcement.enforcer import Enforcer, make_enforcer
 from handrail.enforcement.iteration import Enforcement
 from handrail.enforcement.references import References, given_references, references_around
 from handrail.enforcement.side_effects import SideEffects, compare
 from handrail.errors import ExcessiveSideEffect, InvalidArgument, InvalidPolicy
 from handrail.policies import CategoricalPolicy, Policy, action_limits
 from handrail.rulebook import AnyConstraints, constraints_of
-from handrail.settings import Selection, chosen_selection
-from handrail.tangent import Gradient, restore, snapshot
+from handrail.settings import Everywhere, Selection, chosen_selection
+from handrail.tangent import Gradient, distance, restore, snapshot, unchanged_on_failure
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Edit:
     """What was asked of a policy, what was done, and what else changed.
 
@@ -75,15 +83,37 @@ class Edit:
     def __str__(self) -> str:
         if self.refused:
             return f"Refused, and the policy left as it was: {self.reason}"
-        broken, left = (
-            int((found.violations > self.tolerance).sum()) for found in (self.before, self.after)
-        )
         if self.unchanged:
             return "Every constraint holds already: the policy was left as it was."
-        return (
-            f"{broken} of {len(self.before)} constraint rows were violated, {left} are. "
-            f"{self.side_effects}"
-        )
+        return f"{self._broken_before()} violated before, {self._left()} now. {self.side_effects}"
+
+    def __repr__(self) -> str:
+        if self.refused or self.unchanged:
+            return f"<Edit: {'refused' if self.refused else 'nothing to do'}, policy unchanged>"
+        largest = f"largest side effect {self.side_effects.largest_change:.2g}"
+        return f"<Edit: {self._broken_before()} violated before, {self._left()} now, {largest}>"
+
+    def _repr_html_(self) -> str:
+        if self.refused or self.unchanged:
+            return html_table(str(self), [])
+        worst = self.before.worst_violation, self.enforcement.worst_violation
+        rows = [
+            ("violated rows before", self._broken_before()),
+            ("violated rows now", self._left()),
+            ("worst violation", f"{worst[0]:+.1e} → {worst[1]:+.1e}"),
+            ("iterations", f"{self.enforcement.iterations}"),
+            ("change of the weights", f"{self.relative_change:.2%}"),
+            *self.side_effects.as_rows(),
+            *([("regions proven", "all")] if self.enforcement.proven else []),
+        ]
+        return html_table(str(self), rows)
+
+    def _broken_before(self) -> str:
+        rows = counted(len(self.before), "constraint row")
+        return f"{self.before.broken(self.tolerance)} of {rows}"
+
+    def _left(self) -> str:
+        return str(self.after.broken(self.tolerance) or "none")
 
 
 @one_thread()
@@ -92,7 +122,7 @@ def edit(
     constraints: AnyConstraints,
     states: ArrayLike | References | None = None,
     max_change: float | None = None,
-    tolerance: float = 1e-6,
+    tolerance: float | None = None,
     selection: Selection | str | None = None,
     prove: bool = False,
     limits: tuple[ArrayLike, ArrayLike] | None = None,
@@ -106,31 +136,33 @@ def edit(
         states: (n, *observation_shape), where the policy should stay as it is: best those that it
             visits. By default random ones around the constrained states.
         max_change: refuse if a probability (or mean action) changes by more at any of them.
-        tolerance: the largest violation allowed at points. States of regions have none.
+        tolerance: the largest violation allowed at points; by default 1e-6, of a policy in float32
+            1e-5. States of regions have none.
         selection: how regions are held, or the name of a way; by default `Everywhere()`.
         prove: end with a certificate for every region, as `Everywhere(prove=True)` does.
         limits: (low, high) that the environment clips continuous actions to. Side effects are then
             counted on what acts: a mean that goes from 3 to 8 where 2 is the limit has not changed.
     """
     policy = _as_policy(policy)
-    _check(max_change, tolerance)
-    chosen = chosen_selection(selection, prove)
+    _check_change(max_change)
+    allowed, chosen = Tolerance(tolerance), chosen_selection(selection, prove)
     given = constraints_of(constraints, policy)
     expansion = expand(given, policy)
     references = _references(states, given)
-    held = make_rules(expansion, chosen, policy)
-    start, before = snapshot(policy), measure(policy, given)
+    enforcer = make_enforcer(expansion, chosen, policy, allowed)
+    # Proofs take longer than searches, and only the last policy needs one.
+    searching = make_enforcer(expansion, _without_proof(chosen), policy, allowed)
+    before = measure(policy, given)
     clip = _clipping(policy, limits, references)
     outputs = clip(policy.outputs(references.states))
-    try:
-        enforcement = Editor(policy, expansion, chosen, references, tolerance).hold(held)
+    with unchanged_on_failure(policy) as start:
+        enforcement = _obey(policy, references, searching, enforcer)
+        if not enforcement.satisfied:
+            restore(policy, start)
         changed = clip(policy.outputs(references.states))
         effects = compare(references, outputs, changed, policy.quantity)
         after = measure(policy, given)
         reason = enforcement.reason or _excess(effects, max_change)
-    except BaseException:
-        restore(policy, start)
-        raise
     if reason:
         restore(policy, start)
     length = Gradient(tuple(start)).norm()
@@ -141,9 +173,32 @@ def edit(
         side_effects=effects,
         relative_change=enforcement.parameter_change / length if length else 0.0,
         max_change=max_change,
-        tolerance=tolerance,
+        tolerance=enforcer.tolerance,
         reason=reason,
     )
+
+
+def _obey(
+    policy: Policy, references: References, searching: Enforcer, proving: Enforcer
+) -> Enforcement:
+    """Obey, come closer again, then prove; how, all in all."""
+    closeness, start = Closeness(policy, references.states), snapshot(policy)
+    parts = [searching.hold(policy)]
+    if parts[0].satisfied:
+        parts += come_closer(policy, closeness, searching)
+        parts.append(proving.hold(policy))
+    return replace(
+        parts[-1],
+        history=tuple(iteration for part in parts for iteration in part.history),
+        rounds=sum(part.rounds for part in parts),
+        parameter_change=distance(policy, start) if parts[-1].satisfied else 0.0,
+    )
+
+
+def _without_proof(selection: Selection) -> Selection:
+    if isinstance(selection, Everywhere):
+        return selection.model_copy(update={"prove": False})
+    return selection
 
 
 def _as_policy(policy: Policy | nn.Module) -> Policy:
@@ -158,9 +213,7 @@ def _as_policy(policy: Policy | nn.Module) -> Policy:
     )
 
 
-def _check(max_change: float | None, tolerance: float) -> None:
-    if not (_is_finite(tolerance) and tolerance > 0.0):
-        raise InvalidArgument(f"The tolerance must be positive and finite, not {tolerance!r}.")
+def _check_change(max_change: float | None) -> None:
     if max_change is not None and not (_is_finite(max_change) and max_change >= 0.0):
         raise InvalidArgument(f"max_change must be a number from 0 on, not {max_change!r}.")
 

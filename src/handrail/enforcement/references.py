@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from handrail._types import Array, Mask
-from handrail.constraints import Constraint, PlacedConstraint
+from handrail.constraints import Constraint, PlacedConstraint, counted
 from handrail.errors import InvalidArgument
 
 _SAMPLED = 4000
@@ -23,7 +23,7 @@ _UNBOUNDED = 1e30
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class References:
     """States of which no constraint speaks: there, every change is a side effect.
 
@@ -37,6 +37,9 @@ class References:
 
     def __len__(self) -> int:
         return len(self.states)
+
+    def __repr__(self) -> str:
+        return f"<References: {counted(len(self), 'state')}, {self.origin}>"
 
 
 def given_references(

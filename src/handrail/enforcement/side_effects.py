@@ -8,13 +8,13 @@ from typing import final
 import numpy as np
 
 from handrail._types import Array
-from handrail.constraints import state_in_words
+from handrail.constraints import counted, html_table, state_in_words
 from handrail.enforcement.references import References
 from handrail.policies import Quantity
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SideEffects:
     """A policy before and after, on reference states.
 
@@ -50,15 +50,34 @@ class SideEffects:
         return self.quantity.of_action(self.action)
 
     def __str__(self) -> str:
+        states = counted(self.states, "reference state")
         text = (
-            f"On {self.states:,} reference states ({self.origin}): the largest change of a "
-            f"{self.quantity.noun} is {self.largest_change:.2g}, of action {self.action} at "
+            f"On {states} ({self.origin}): the largest change of a {self.quantity.noun} is "
+            f"{self.largest_change:.2g}, of action {self.action} at "
             f"{state_in_words(self.at)}; on average {self.mean_change:.2g}"
         )
         share = self.share_of_changed_choices
         if share is None:
             return f"{text}."
         return f"{text}; another action is the most probable one at {share:.2%} of them."
+
+    def __repr__(self) -> str:
+        states = counted(self.states, "reference state")
+        return f"<SideEffects: at most {self.largest_change:.2g} on {states}>"
+
+    def _repr_html_(self) -> str:
+        return html_table("", self.as_rows())
+
+    def as_rows(self) -> list[tuple[str, str]]:
+        """Names and values, for a table."""
+        rows = [
+            ("reference states", f"{self.states:,}, {self.origin}"),
+            ("largest change", f"{self.largest_change:.2g} of {self.output_in_words}"),
+            ("at", state_in_words(self.at)),
+            ("mean change", f"{self.mean_change:.2g}"),
+        ]
+        share = self.share_of_changed_choices
+        return rows if share is None else [*rows, ("other choice at", f"{share:.2%} of the states")]
 
 
 def compare(references: References, before: Array, after: Array, quantity: Quantity) -> SideEffects:

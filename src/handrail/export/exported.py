@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from pathlib import Path
 from typing import Any, final
 
@@ -15,7 +14,14 @@ from torch import nn
 from handrail._package import VERSION
 from handrail._storage import write_atomically
 from handrail._types import Array
-from handrail.constraints import Constraint, Regional, Violations, expand, measure_rows
+from handrail.constraints import (
+    Constraint,
+    Regional,
+    Tolerance,
+    Violations,
+    expand,
+    measure_rows,
+)
 from handrail.errors import InvalidArgument, InvalidPolicy, StorageFailure
 from handrail.policies import GaussianPolicy, Policy
 from handrail.rulebook import AnyConstraints, Rulebook, constraints_of, load_constraints
@@ -27,7 +33,7 @@ _LARGEST_STATE = 100  # numbers; of larger ones, the shape must do
 
 
 def constraint_report(
-    policy: Policy, constraints: Sequence[Constraint], tolerance: float
+    policy: Policy, constraints: Sequence[Constraint], tolerance: Tolerance
 ) -> dict[str, Any]:
     """Every row at points, and of every region the worst state of a sample.
 
@@ -38,20 +44,23 @@ def constraint_report(
     """
     rows: list[dict[str, Any]] = []
     regions: list[dict[str, Any]] = []
+    fixed = None
     if constraints:
         expansion = expand(constraints, policy)
-        if expansion.fixed is not None:
-            found = measure_rows(policy, expansion.fixed)
+        fixed = expansion.fixed
+        if fixed is not None:
+            found = measure_rows(policy, fixed)
             rows = [_entry(found, i, found.labels[i]) for i in range(len(found))]
         regions = [_worst_of(policy, one) for one in expansion.regional]
     violations = [one["violation"] for one in (*rows, *regions)]
     worst = max(violations) if violations else None
+    allowed = tolerance.to_measure(policy, fixed)
     return {
         "rows": rows,
         "regions": regions,
         "worst_violation": worst,
-        "tolerance": tolerance,
-        "satisfied": None if worst is None else worst <= tolerance,
+        "tolerance": allowed,
+        "satisfied": None if worst is None else worst <= allowed,
     }
 
 
@@ -109,7 +118,7 @@ class Subject:
         actions: Sequence[str],
         constraint_file: str,
         states: ArrayLike | None,
-        tolerance: float,
+        tolerance: float | None,
     ) -> Subject:
         """Arguments as of `export_onnx`."""
         if not isinstance(policy, Policy):
@@ -118,14 +127,13 @@ class Subject:
                 "export agent.policy; of a torch module, CategoricalPolicy(module); of a model of "
                 "Stable-Baselines3, handrail.sb3.policy_of(model)."
             )
-        _check_tolerance(tolerance)
-        given = load_constraints(constraints)
+        allowed, given = Tolerance(tolerance, zero=True), load_constraints(constraints)
         if isinstance(given, Rulebook):
             observations = observations or given.observations
             actions = actions or given.actions
             constraint_file = constraint_file or given.text
         stated = constraints_of(given, policy)
-        report = constraint_report(policy, stated, tolerance)
+        report = constraint_report(policy, stated, allowed)
         compared = _states_to_compare(policy, stated, states)
         _check_names("observations", observations, compared[0].size)
         n_actions = policy.raw(compared).shape[1]
@@ -140,12 +148,6 @@ class Subject:
             "report": report,
         }
         return cls(policy, metadata, compared)
-
-
-def _check_tolerance(tolerance: Any) -> None:
-    number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
-    if not number or not 0.0 <= float(tolerance) < np.inf:
-        raise InvalidArgument(f"The tolerance must be a number from 0 on, not {tolerance!r}.")
 
 
 def _noise(policy: Policy, n_actions: int) -> dict[str, list[float]]:

@@ -43,7 +43,7 @@ def export_numpy(
     actions: Sequence[str] = (),
     constraint_file: str = "",
     states: ArrayLike | None = None,
-    tolerance: float = 1e-6,
+    tolerance: float | None = None,
 ) -> Exported:
     """Write a policy as an .npz file that `LOADER`, ten lines of NumPy, runs.
 

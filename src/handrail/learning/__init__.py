@@ -6,7 +6,7 @@ from handrail.learning.episode import EVALUATION, Act, Episode, Start, drawing, 
 from handrail.learning.evaluation import Agent, Evaluation, agent_of, evaluate
 from handrail.learning.learner import Learner
 from handrail.learning.player import Player, Round, make_player
-from handrail.learning.progress import counted, in_brief
+from handrail.learning.progress import in_brief
 from handrail.learning.record import Record, Seconds
 from handrail.learning.reinforce import Reinforce
 
@@ -26,7 +26,6 @@ __all__ = [
     "Seconds",
     "Start",
     "agent_of",
-    "counted",
     "drawing",
     "evaluate",
     "greedy",

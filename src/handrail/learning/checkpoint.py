@@ -6,7 +6,7 @@ their names; whoever else has to do with one reads its attributes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, final
@@ -27,17 +27,7 @@ from handrail._storage import (
     under,
 )
 from handrail._types import Array
-from handrail.constraints import (
-    AtLeast,
-    AtMost,
-    Between,
-    Constraint,
-    Expansion,
-    Mean,
-    PlacedConstraint,
-    Rows,
-    Symmetric,
-)
+from handrail.constraints import Constraint, Expansion, Rows, constraint_from
 from handrail.errors import InvalidConstraint, InvalidRun, ShapeMismatch
 from handrail.policies import (
     PROBABILITY,
@@ -51,12 +41,8 @@ from handrail.policies import (
     pack_policy,
     quantity_named,
 )
-from handrail.regions import region_from
 from handrail.settings import LearnerSettings
 
-_KINDS: dict[str, Callable[..., Constraint]] = {
-    kind.__name__: kind for kind in (AtLeast, AtMost, Between, Symmetric)
-}
 _ROW_ARRAYS = ("states", "weights", "row_of_sample", "lower", "upper", "priority")
 
 
@@ -152,7 +138,7 @@ class PackedConstraints:
         if expansion is None:
             return cls(None, [])
         try:
-            regions = [_describe(constraint) for constraint in expansion.on_regions]
+            regions = [constraint.describe() for constraint in expansion.on_regions]
         except InvalidConstraint:  # a curve that is a Python function
             return cls(expansion.fixed, None)
         return cls(expansion.fixed, regions)
@@ -164,7 +150,10 @@ class PackedConstraints:
                 "A saved constraint holds on a curve that is a Python function, which only you "
                 "have: pass all constraints as load(path, constraints=[…])."
             )
-        constraints = [_constraint_from(one) for one in self.regions]
+        try:
+            constraints: list[Constraint] = [constraint_from(one) for one in self.regions]
+        except InvalidConstraint as error:
+            raise InvalidRun(f"A saved constraint cannot be read. {error}") from error
         return constraints if self.rows is None else [*constraints, SavedConstraints(self.rows)]
 
 
@@ -328,37 +317,3 @@ def _rows(
         return None
     arrays = {name: tensors[name] for name in _ROW_ARRAYS}
     return Rows(**arrays, labels=tuple(labels), quantity=quantity)
-
-
-def _describe(constraint: PlacedConstraint) -> dict[str, Any]:
-    assert constraint.region is not None  # only those on regions are packed
-    own = fields(constraint)  # type: ignore[arg-type]  # every kind is a dataclass
-    values = {one.name: getattr(constraint, one.name) for one in own if one.init}
-    if isinstance(values.get("action"), Mean):
-        values["action"] = {"mean": _as_pairs(values["action"].dimension)}
-    for name in ("action", "swap"):
-        if name in values and not isinstance(getattr(constraint, name), Mean):
-            values[name] = _as_pairs(values[name])
-    if "mirror" in values:
-        values["mirror"] = np.asarray(values["mirror"]).tolist()
-    return {**values, "kind": type(constraint).__name__, "where": constraint.region.describe()}
-
-
-def _constraint_from(described: dict[str, Any]) -> Constraint:
-    values = {**described, "where": region_from(described["where"])}
-    action = values.get("action")
-    if isinstance(action, Mapping):
-        values["action"] = Mean(_from_pairs(action["mean"]))
-    for name in ("action", "swap"):
-        if isinstance(values.get(name), list):
-            values[name] = _from_pairs(values[name])
-    return _KINDS[values.pop("kind")](**values)
-
-
-def _as_pairs(value: Any) -> Any:
-    """A mapping as a list of pairs: JSON knows texts as keys only."""
-    return [[key, weight] for key, weight in value.items()] if isinstance(value, Mapping) else value
-
-
-def _from_pairs(value: Any) -> Any:
-    return dict(value) if isinstance(value, list) else value

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from handrail._threads import one_thread
-from handrail.constraints import Constraint, Violations
+from handrail.constraints import Constraint, Tolerance, Violations, counted, html_table
 from handrail.enforcement import measure
 from handrail.errors import InvalidArgument
 from handrail.learning.episode import (
@@ -30,7 +30,6 @@ from handrail.learning.episode import (
     greedy,
     play,
 )
-from handrail.learning.progress import counted
 from handrail.policies import Policy, check_fit, clipping, spaces_of
 from handrail.rulebook import AnyConstraints, Rulebook, load_constraints
 from handrail.settings import check_count
@@ -101,11 +100,10 @@ class Evaluation:
             rows["constraints"] = self._verdict(self.violations)
             rows["worst violation"] = f"{self.violations.worst_violation:+.1e}"
             rows["tolerance"] = f"{self.tolerance:g}"
-        lines = (f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
-        return f"<table>{''.join(lines)}</table>"
+        return html_table("", list(rows.items()))
 
     def _verdict(self, violations: Violations) -> str:
-        broken = int((violations.violations > self.tolerance).sum())
+        broken = violations.broken(self.tolerance)
         return f"{broken} of {counted(len(violations), 'constraint row')} violated"
 
 
@@ -155,7 +153,7 @@ def evaluate(
     episodes: int = 20,
     deterministic: bool = False,
     seed: int = 0,
-    tolerance: float = 1e-5,
+    tolerance: float | None = None,
 ) -> Evaluation:
     """Play without learning, and measure whether the agent obeys.
 
@@ -168,17 +166,19 @@ def evaluate(
         episodes: how many to play.
         deterministic: always take the most likely action.
         seed: of the starts and of the agent's draws.
-        tolerance: the violation that counts as none.
+        tolerance: the violation that counts as none; by default 1e-6, of a policy in float32 1e-5.
     """
     check_count("episodes", episodes)
-    if not (np.isfinite(tolerance) and tolerance >= 0.0):
-        raise InvalidArgument(f"The tolerance must be 0 or more and finite, not {tolerance!r}.")
+    allowed = Tolerance(tolerance, zero=True)
     given = None if constraints is None else load_constraints(constraints)
     _load_what_registers(type(agent))
     stage = _made(env)
     try:
         player = agent_of(agent, stage, deterministic)
-        violations = None if given is None else _violations(player.policy(), given, stage)
+        violations, exactly = None, allowed.given or 0.0
+        if given is not None:
+            violations = _violations(player.policy(), given, stage)
+            exactly = allowed.to_measure(player.policy(), violations)
         # A model of Stable-Baselines3 draws from torch's global stream.
         with one_thread(), torch.random.fork_rng():
             starts = [Start.of(seed, number, EVALUATION) for number in range(episodes)]
@@ -186,7 +186,7 @@ def evaluate(
     finally:
         if stage is not env:
             stage.close()
-    return Evaluation.of(played, violations, tolerance)
+    return Evaluation.of(played, violations, exactly)
 
 
 def _load_what_registers(kind: type[object]) -> None:

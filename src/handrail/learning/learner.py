@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from handrail._threads import one_thread
 from handrail._types import Array
-from handrail.constraints import Expansion, expand
-from handrail.enforcement import Enforcement, Rules, make_rules
+from handrail.constraints import Expansion, Tolerance, counted, expand
+from handrail.enforcement import Enforcement, Enforcer, make_enforcer
 from handrail.errors import InvalidArgument
 from handrail.learning.baseline import make_baseline
 from handrail.learning.checkpoint import (
@@ -34,7 +34,7 @@ from handrail.learning.checkpoint import (
 from handrail.learning.episode import EVALUATION, LEARNING, PREDICTION, Episode
 from handrail.learning.evaluation import Agent, Evaluation, agent_of
 from handrail.learning.player import AnyEnvironment, Round, make_player
-from handrail.learning.progress import counted, goal_of, progress_line
+from handrail.learning.progress import goal_of, progress_line
 from handrail.learning.record import Record, Seconds, make_records, share_seconds
 from handrail.learning.update import Timing, Update, no_update
 from handrail.policies import (
@@ -149,7 +149,7 @@ class Learner(ABC):
         if self.enforcer is None or self.settings.enforcement != "exact":
             return
         with one_thread():
-            held = self.enforcer.hold(self.policy, self.settings.tolerance)
+            held = self.enforcer.hold(self.policy)
         self.first_enforcement = held.raise_if_unsatisfied()
 
     @abstractmethod
@@ -203,8 +203,10 @@ class Learner(ABC):
             while len(played) < episodes:
                 which = Round(self.settings.seed, EVALUATION, len(played), deterministic)
                 played += self.player.play(self.policy, which)
-        violations = None if self.enforcer is None else self.enforcer.measure(self.policy)
-        return Evaluation.of(played[:episodes], violations, self.settings.tolerance)
+        if self.enforcer is None:
+            return Evaluation.of(played[:episodes], None, 0.0)
+        violations = self.enforcer.measure(self.policy)
+        return Evaluation.of(played[:episodes], violations, self.enforcer.tolerance)
 
     def probabilities(self, observation: ArrayLike) -> Array:
         """π(·|s): (n_actions,) for one observation, (n, n_actions) for a batch."""
@@ -239,7 +241,7 @@ class Learner(ABC):
     @property
     def active_states(self) -> tuple[Array, ...]:
         """The states of regions that are constrained at present, an array per sub-region."""
-        return () if self.enforcer is None else self.enforcer.stars
+        return () if self.enforcer is None else self.enforcer.active_states
 
     def save(self, path: str | Path) -> None:
         """Write everything to one file, atomically: the policy, the constraints, the progress."""
@@ -353,7 +355,7 @@ class Learner(ABC):
         self.updates += update is not None
         return records, share_seconds(collecting, timing, len(episodes))
 
-    def _make_enforcer(self, constraints: Expansion | None) -> Rules | None:
+    def _make_enforcer(self, constraints: Expansion | None) -> Enforcer | None:
         if constraints is None:
             return None
         whole = isinstance(self.settings.selection, Everywhere)
@@ -363,7 +365,8 @@ class Learner(ABC):
                 "choose selection 'maximum_deviation' or 'maximum_return' (the paper), or "
                 "enforcement 'exact'."
             )
-        return make_rules(constraints, self.settings.selection, self.policy)
+        tolerance = Tolerance(self.settings.tolerance)
+        return make_enforcer(constraints, self.settings.selection, self.policy, tolerance)
 
     def _as_batch(self, observation: ArrayLike) -> tuple[Array, bool]:
         observations = np.asarray(observation, dtype=np.float64)

@@ -43,11 +43,6 @@ def goal_of(episodes: int | None, timesteps: int | None) -> Goal:
     return Goal(unit, amount)
 
 
-def counted(count: int, noun: str) -> str:
-    """1 episode, 2 episodes."""
-    return f"{count} {noun}{'s' * (count != 1)}"
-
-
 def in_brief(records: Sequence[Record]) -> str:
     """The average score of the last episodes and the worst violation, for one line."""
     recent = [record.score for record in records[-100:]]

@@ -59,7 +59,8 @@ class Reinforce(Learner):
             `MaximumDeviation`.
         objective: what safe returns keep small: "returns" (the paper) or "parameters".
         soft: let contradicting constraints give way ("one_step" only).
-        tolerance: the largest violation that "exact" leaves.
+        tolerance: the largest violation that "exact" leaves at points; by default 1e-6, of a
+            policy in float32 1e-5.
         freeze_after: stop updating after this many episodes.
         use_every: learn from every k-th step only.
         seed: of everything: the first weights, the environment, the policy's draws.
@@ -86,7 +87,7 @@ class Reinforce(Learner):
         selection: Selection = _EVERYWHERE,
         objective: Objective = "returns",
         soft: bool = False,
-        tolerance: float = 1e-6,
+        tolerance: float | None = None,
         freeze_after: int | None = None,
         use_every: int = 1,
         seed: int = 0,

@@ -14,11 +14,11 @@ from typing import Any, final
 import numpy as np
 
 from handrail._types import Array
-from handrail.enforcement import Rules, predict_step, solve_returns
+from handrail.enforcement import Enforcer, predict_step, solve_returns
 from handrail.errors import Diverged
 from handrail.policies import Policy
 from handrail.settings import LearnerSettings
-from handrail.tangent import Batch, Gradient, policy_gradient, restore, snapshot, take_step
+from handrail.tangent import Batch, Gradient, policy_gradient, take_step, unchanged_on_failure
 
 
 @final
@@ -62,7 +62,7 @@ class Update:
 
 
 def apply_update(
-    policy: Policy, enforcer: Rules | None, batch: Batch, settings: LearnerSettings
+    policy: Policy, enforcer: Enforcer | None, batch: Batch, settings: LearnerSettings
 ) -> tuple[Update, Timing]:
     """Update the policy in place as the settings ask for, or leave it exactly as it was.
 
@@ -72,22 +72,18 @@ def apply_update(
         batch: what it learns from; with several episodes an update, returns divided by how many.
         settings: of the learner.
     """
-    saved = snapshot(policy)
     clock = _Clock()
-    try:
+    with unchanged_on_failure(policy):
         if enforcer is None:
             update = _plain(policy, batch, settings, clock)
         elif settings.enforcement == "none":
             update = _unconstrained(policy, enforcer, batch, settings, clock)
         else:
             update = _constrained(policy, enforcer, batch, settings, clock)
-    except BaseException:
-        restore(policy, saved)
-        raise
     return update, clock.timing()
 
 
-def no_update(policy: Policy, enforcer: Rules | None) -> Update:
+def no_update(policy: Policy, enforcer: Enforcer | None) -> Update:
     """What is to be said of a policy that no longer learns."""
     if enforcer is None:
         return Update()
@@ -106,7 +102,7 @@ def _plain(policy: Policy, batch: Batch, settings: LearnerSettings, clock: _Cloc
 
 def _unconstrained(
     policy: Policy,
-    enforcer: Rules,
+    enforcer: Enforcer,
     batch: Batch,
     settings: LearnerSettings,
     clock: _Clock,
@@ -130,7 +126,7 @@ def _unconstrained(
 
 def _constrained(
     policy: Policy,
-    enforcer: Rules,
+    enforcer: Enforcer,
     batch: Batch,
     settings: LearnerSettings,
     clock: _Clock,
@@ -149,7 +145,7 @@ def _constrained(
     iterations = 0
     with clock.at("updating"):
         if settings.enforcement == "exact":
-            enforcement = enforcer.hold(policy, settings.tolerance, values).raise_if_unsatisfied()
+            enforcement = enforcer.hold(policy, values).raise_if_unsatisfied()
             violation, iterations = enforcement.worst_violation, enforcement.iterations
         else:
             violation = enforcer.violation(policy, values)

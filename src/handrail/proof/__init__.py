@@ -1,15 +1,15 @@
 """It holds at every state of a region, or here is one where it does not."""
 
 from handrail.proof.branch_and_bound import Budget, Leaves
-from handrail.proof.certificate import Certificate, Certificates, KnownCells, certify
+from handrail.proof.certificate import CellCache, Certificate, Certificates, certify
 from handrail.proof.certificate_file import verify_certificates, write_certificates
 from handrail.proof.margin import at_least, at_most
 
 __all__ = [
     "Budget",
+    "CellCache",
     "Certificate",
     "Certificates",
-    "KnownCells",
     "Leaves",
     "at_least",
     "at_most",

@@ -6,6 +6,7 @@ exceed what rounding can do. A float32 network is proven with its weights conver
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -19,10 +20,15 @@ from handrail.constraints import (
     Constraint,
     PlacedConstraint,
     Rows,
+    bound_in_words,
+    check_tolerance,
+    counted,
+    html_table,
     refuse_other_quantity,
     refuse_wrong_types,
+    state_in_words,
 )
-from handrail.errors import InvalidArgument, InvalidConstraint, ShapeMismatch
+from handrail.errors import InvalidConstraint, ShapeMismatch
 from handrail.policies import Layers, Policy
 from handrail.proof.bounder import Bounder
 from handrail.proof.branch_and_bound import Budget, Leaves, Watch, prove
@@ -35,12 +41,15 @@ from handrail.rulebook import AnyConstraints, constraints_of
 Status = Literal["certified", "counterexample", "unknown"]
 
 
+# Values are told in so many parts of 1.
+_SHOWN = 1e6
+
 # Cells with more vertices are bounded by linear relaxation, which does not visit them.
 _MANY_VERTICES = 128
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """What is known about a constraint on the whole of its place.
 
@@ -92,9 +101,49 @@ class Certificate:
         above = -np.inf if self.highest is None else self.highest - self.upper
         return float(max(below, above)) if self.certified else np.inf
 
+    def __str__(self) -> str:
+        bound = bound_in_words(self.lower, self.upper)
+        within = f" within {self.tolerance:g}" if self.tolerance else ""
+        if self.certified:
+            return (
+                f"{self.name!r} ({bound}) holds{within} at every state: {self._proven_values()}. "
+                f"{counted(self.cells, 'cell')} by {self.method}, {self.seconds:.2g} s."
+            )
+        if self.state is not None:
+            where = state_in_words(np.array(self.state))
+            return (
+                f"{self.name!r} ({bound}) does not hold{within}: it is violated by "
+                f"{self.violation:.2g} at {where}."
+            )
+        return f"Whether {self.name!r} ({bound}) holds{within} is not known: {self.reason}."
+
+    def __repr__(self) -> str:
+        return f"<Certificate: {self.name!r} {self.status}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("constraint", self.name),
+            ("bound", bound_in_words(self.lower, self.upper)),
+            ("status", self.status),
+            *([("proven", self._proven_values())] if self.certified else []),
+            ("method", self.method or "none"),
+            ("cells", f"{self.cells:,}"),
+            ("seconds", f"{self.seconds:.2g}"),
+        ]
+        return html_table("" if self.certified else str(self), rows)
+
+    def _proven_values(self) -> str:
+        """Rounded to the safe side: what is said was proven."""
+        parts = []
+        if self.lowest is not None:
+            parts.append(f"never below {math.floor(self.lowest * _SHOWN) / _SHOWN:.6f}")
+        if self.highest is not None:
+            parts.append(f"never above {math.ceil(self.highest * _SHOWN) / _SHOWN:.6f}")
+        return ", ".join(parts)
+
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificates(Sequence[Certificate]):
     """What is known about several constraints, one by one.
 
@@ -125,8 +174,20 @@ class Certificates(Sequence[Certificate]):
         return max(one.worst_violation for one in self)
 
     def __str__(self) -> str:
-        certified = sum(one.certified for one in self)
-        return "\n".join([f"{certified} of {len(self)} certified", *map(str, self)])
+        return "\n".join([self._headline(), *map(str, self)])
+
+    def __repr__(self) -> str:
+        return f"<Certificates: {self._headline()}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (one.name, bound_in_words(one.lower, one.upper), one.status, f"{one.cells:,}")
+            for one in self
+        ]
+        return html_table(self._headline(), rows, ("constraint", "bound", "status", "cells"))
+
+    def _headline(self) -> str:
+        return f"{sum(one.certified for one in self)} of {len(self)} certified"
 
 
 @overload
@@ -185,8 +246,7 @@ def certify_from(
 
     Only for callers who can answer for the cells: those of an earlier proof of the same region.
     """
-    if not (np.isfinite(tolerance) and tolerance >= 0.0):
-        raise InvalidArgument(f"The tolerance must be 0 or positive, but got {tolerance!r}.")
+    check_tolerance(tolerance, zero=True)
     if not isinstance(constraint, PlacedConstraint):
         raise _relates_states(constraint)
     start = perf_counter()
@@ -247,7 +307,7 @@ class _Question:
     def violations(self, states: Array) -> Array:
         """(n,) measured by the real policy, in float64."""
         rows = self.constraint.rows_at(states, len(self.row.weights[0]))
-        return rows.violations(rows.values(self.policy.outputs(states)))
+        return rows.violations_of(self.policy)
 
     def unknown(self, reason: str, method: str = "", cells: int = 0) -> Certificate:
         return self._answer("unknown", reason=reason, method=method, cells=cells)
@@ -378,7 +438,7 @@ class _Known:
 
 
 @final
-class KnownCells:
+class CellCache:
     """The proofs of one constraint on one region, one network after the other.
 
     Args:

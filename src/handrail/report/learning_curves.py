@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from handrail._types import Array
+from handrail.constraints import DEFAULT_TOLERANCE
 from handrail.learning import Record
 from handrail.report.drawing import new_figure
 from handrail.report.subject import AnyRuns, recorded_runs
@@ -47,7 +48,9 @@ def violation_figure(runs: AnyRuns) -> Figure:
     """The worst violation of every policy that acted."""
     found = recorded_runs(runs)
     figure = new_figure(*_SIZE)
-    draw_violations(figure.subplots(), _records(found), found[0].rulebook.settings.tolerance)
+    given = found[0].rulebook.settings.tolerance
+    tolerance = DEFAULT_TOLERANCE if given is None else given  # a file's networks are in float64
+    draw_violations(figure.subplots(), _records(found), tolerance)
     return figure
 
 

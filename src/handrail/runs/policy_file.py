@@ -17,9 +17,9 @@ import gymnasium as gym
 from typing_extensions import override
 
 from handrail._storage import write_atomically
-from handrail.constraints import Constraint
+from handrail.constraints import Constraint, counted
 from handrail.errors import InvalidArgument, InvalidRun
-from handrail.learning import Checkpoint, Learner, Reinforce, counted, make_environment
+from handrail.learning import Checkpoint, Learner, Reinforce, make_environment
 from handrail.policies import Policy
 from handrail.rulebook import Rulebook, constraints_of
 from handrail.runs.group import only_run
@@ -49,8 +49,7 @@ class SavedPolicy(ABC):
         env: that a learner plays in; None of a model.
         constraints: that it was made to obey; often none.
         rulebook: that says so, where one does.
-        tolerance: the violation that counts as none.
-        finest: the least tolerance that it could be held to, whatever a file says.
+        tolerance: the violation that counts as none, where somebody has said so.
         note: what people should know before they go on; may be empty.
     """
 
@@ -61,8 +60,7 @@ class SavedPolicy(ABC):
     env: gym.Env[Any, Any] | None = None
     constraints: Sequence[Constraint] = ()
     rulebook: Rulebook | None = None
-    tolerance: float = 1e-6
-    finest: float = 0.0
+    tolerance: float | None = None
     note: str = ""
 
     def with_constraints_of(self, rulebook: Rulebook) -> Self:
@@ -72,7 +70,7 @@ class SavedPolicy(ABC):
             self,
             constraints=rulebook.constraints,
             rulebook=rulebook,
-            tolerance=max(rulebook.settings.tolerance, self.finest),
+            tolerance=rulebook.settings.tolerance,
         )
 
     @property
@@ -238,7 +236,5 @@ def _of_model(path: Path) -> SavedPolicy:
         spaces=(model.observation_space, model.action_space),
         stem=path.with_suffix(""),
         description=f"{path}: {type(model).__name__} after {counted(model.num_timesteps, 'step')}",
-        tolerance=sb3.TOLERANCE,
-        finest=sb3.TOLERANCE,
         note=_NORMALISED,
     )

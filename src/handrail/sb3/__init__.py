@@ -8,7 +8,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from handrail.sb3 import agent as _registers
-from handrail.sb3.callback import TOLERANCE, Handrail
+from handrail.sb3.callback import Handrail
 from handrail.sb3.file import load
 from handrail.sb3.keeper import Holding
 from handrail.sb3.policy import policy_of
@@ -16,7 +16,6 @@ from handrail.sb3.policy import policy_of
 del _needed, _registers
 
 __all__ = [
-    "TOLERANCE",
     "Handrail",
     "Holding",
     "load",

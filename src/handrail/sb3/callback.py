@@ -10,6 +10,7 @@ import torch
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList, EventCallback
 from torch import Tensor
 
+from handrail.constraints import Tolerance
 from handrail.errors import InvalidArgument
 from handrail.proof import Certificate
 from handrail.rulebook import AnyConstraints, load_constraints
@@ -17,10 +18,6 @@ from handrail.sb3.keeper import Holding, Keeper
 from handrail.sb3.policy import refuse_normalised_observations
 from handrail.sb3.pressure import Pressure, take_off
 from handrail.settings import Selection, chosen_selection
-
-# Finer is at the mercy of float32: with 1e-6, enforcements on steep networks fail in the rounding
-# of their logits, with 1e-5 none of 48 does (the tests of tests/sb3 about float32).
-TOLERANCE = 1e-5
 
 
 @final
@@ -39,8 +36,9 @@ class Handrail(BaseCallback):
     Args:
         constraints: a list, a `Rulebook`, or the path or bundled name of a constraint file. Of a
             file only the constraints count; its settings are for `Reinforce`.
-        tolerance: the largest violation allowed at points. States of regions have none. Where
-            float32 is coarser than that (4 spacings of the largest bound), it counts instead.
+        tolerance: the largest violation allowed at points; by default 1e-5, of a model in float64
+            1e-6. States of regions have none. Where float32 is coarser than that (4 spacings of
+            the largest bound), it counts instead.
         selection: how regions are held, or the name of a way; by default `Everywhere()`.
         prove: end every holding with a certificate for every region, as `Everywhere(prove=True)`.
         pressure: strength of a pull towards the constraints inside every step of the optimiser,
@@ -51,20 +49,18 @@ class Handrail(BaseCallback):
         self,
         constraints: AnyConstraints,
         *,
-        tolerance: float = TOLERANCE,
+        tolerance: float | None = None,
         selection: Selection | str | None = None,
         prove: bool = False,
         pressure: float = 0.0,
     ) -> None:
         super().__init__()
-        if not (np.isfinite(tolerance) and tolerance > 0.0):
-            raise InvalidArgument(f"The tolerance must be positive and finite, not {tolerance!r}.")
         if not (np.isfinite(pressure) and pressure >= 0.0):
             raise InvalidArgument(
                 f"The pressure must be 0 (none) or positive and finite, not {pressure!r}."
             )
         self._constraints = load_constraints(constraints)
-        self._tolerance = float(tolerance)
+        self._tolerance = Tolerance(tolerance)
         self._selection = chosen_selection(selection, prove)
         self._strength = float(pressure)
         self._keeper: Keeper | None = None
@@ -105,7 +101,7 @@ class Handrail(BaseCallback):
             self._history, self._certificates = [], ()
             if self._strength:
                 self._pressure = Pressure(
-                    self.model, self._keeper.policy, self._strength, self._keeper.tolerance
+                    self.model, self._keeper.policy, self._strength, self._keeper.enforcer.tolerance
                 )
         take_off(self.model.policy.optimizer)  # left on this one, by whatever callback
 
@@ -132,7 +128,7 @@ class Handrail(BaseCallback):
 
     def _on_rollout_end(self) -> None:
         if self._pressure is not None and self._keeper is not None:
-            self._pressure.begin(self._keeper.rules)
+            self._pressure.begin(self._keeper.enforcer)
 
     def _on_training_end(self) -> None:
         self._hold()

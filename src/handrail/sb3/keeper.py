@@ -6,20 +6,15 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import final
 
-import numpy as np
-import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 from handrail._threads import one_thread
-from handrail.constraints import Expansion, expand
-from handrail.enforcement import Enforcement, impossible_at_one_state, make_rules
+from handrail.constraints import Tolerance, expand
+from handrail.enforcement import Enforcement, impossible_at_one_state, make_enforcer
 from handrail.errors import UnsatisfiedConstraints
-from handrail.policies import Policy
 from handrail.rulebook import AnyConstraints, constraints_of
 from handrail.sb3.policy import policy_of, refuse_changed
 from handrail.settings import Selection
-
-_SPACINGS = 4.0
 
 
 @final
@@ -59,8 +54,7 @@ class Keeper:
 
     Attributes:
         policy: of the model, on its very parameters.
-        tolerance: the largest violation allowed of this model.
-        rules: remember from one holding to the next which states of regions matter.
+        enforcer: remembers from one holding to the next which states of regions matter.
     """
 
     def __init__(
@@ -68,7 +62,7 @@ class Keeper:
         model: BaseAlgorithm,
         constraints: AnyConstraints,
         selection: Selection,
-        tolerance: float,
+        tolerance: Tolerance,
     ) -> None:
         self._model = model
         self._network = model.policy
@@ -76,8 +70,7 @@ class Keeper:
         spaces = model.observation_space, model.action_space
         expansion = expand(constraints_of(constraints, spaces), self.policy)
         self._fixed = expansion.fixed
-        self.tolerance = max(tolerance, _finest(expansion, self.policy))
-        self.rules = make_rules(expansion, selection, self.policy)
+        self.enforcer = make_enforcer(expansion, selection, self.policy, tolerance)
 
     def keeps(self, model: BaseAlgorithm) -> bool:
         """Whether this is the model, with the network it had."""
@@ -89,8 +82,8 @@ class Keeper:
         self._network.set_training_mode(False)  # as it acts; `train` goes back by itself
         with one_thread():
             refuse_changed(self._network, self.policy)  # what is held must be what acts
-            before = self.rules.measure(self.policy).worst_violation
-            result = self.rules.hold(self.policy, self.tolerance)
+            before = self.enforcer.measure(self.policy).worst_violation
+            result = self.enforcer.hold(self.policy)
         timesteps = self._model.num_timesteps
         if not result.satisfied:
             raise UnsatisfiedConstraints(
@@ -119,15 +112,3 @@ class Keeper:
             " A fresh network of Stable-Baselines3 is almost linear, which may be why: try "
             'policy_kwargs={"ortho_init": False}.'
         )
-
-
-def _finest(expansion: Expansion, policy: Policy) -> float:
-    """What outputs near the largest bound can be told apart by: a mean of 750 is not held to 1e-5.
-
-    A few spacings of the numbers, since a network's last sum rounds more than once.
-    """
-    if policy.dtype == torch.float64 or expansion.fixed is None:
-        return 0.0
-    bounds = np.abs([expansion.fixed.lower, expansion.fixed.upper])
-    largest = bounds[np.isfinite(bounds)].max(initial=0.0)
-    return _SPACINGS * torch.finfo(policy.dtype).eps * float(largest)

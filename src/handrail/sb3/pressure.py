@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from handrail.constraints import Rows
-from handrail.enforcement import Rules, Targets
+from handrail.enforcement import Enforcer, Targets
 from handrail.errors import InvalidArgument
 from handrail.policies import Policy
 from handrail.sb3.policy import ActorCritic
@@ -55,11 +55,11 @@ class Pressure:
         self._strength = strength
         self._tolerance = tolerance
 
-    def begin(self, rules: Rules) -> None:
+    def begin(self, enforcer: Enforcer) -> None:
         """From now on, with the rows that hold the policy at present; until `learn` ends."""
         self.end()
         training = self._model.start_time
-        rows = rules.step_rows(self._policy, _no_gradient(self._policy), 1.0)
+        rows = enforcer.step_rows(self._policy, _no_gradient(self._policy), 1.0)
         targets = Targets(rows, self._tolerance)
 
         def before_step(optimizer: Optimizer, *_: object) -> None:

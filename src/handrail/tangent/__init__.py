@@ -3,11 +3,13 @@
 from handrail.tangent.batch import Batch, PolicyGradient, policy_gradient
 from handrail.tangent.gradient import (
     Gradient,
+    distance,
     pull_back,
     push_forward,
     restore,
     snapshot,
     take_step,
+    unchanged_on_failure,
 )
 from handrail.tangent.gram_matrix import Functionals, gram, gram_diagonal
 from handrail.tangent.kernel import predict_change, tangent_kernel
@@ -17,6 +19,7 @@ __all__ = [
     "Functionals",
     "Gradient",
     "PolicyGradient",
+    "distance",
     "gram",
     "gram_diagonal",
     "policy_gradient",
@@ -27,4 +30,5 @@ __all__ = [
     "snapshot",
     "take_step",
     "tangent_kernel",
+    "unchanged_on_failure",
 ]

@@ -1,12 +1,13 @@
-"""The two passes everything rests on, both in chunks, so that memory never grows with n.
+"""Directions in parameter space, the two passes that everything rests on, and steps.
 
 Pull weights on the network's raw outputs back to its parameters; push a change of the parameters
-forward to the raw outputs.
+forward to the raw outputs. Both in chunks, so that memory never grows with n.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import final
 
 import numpy as np
@@ -105,6 +106,20 @@ def take_step(policy: Policy, direction: Gradient, length: float) -> None:
             parameter.add_(part, alpha=length)
 
 
+@contextmanager
+def unchanged_on_failure(policy: Policy) -> Iterator[list[Tensor]]:
+    """Whatever is raised inside, the policy comes out as it was.
+
+    Gives the snapshot that it goes back to: a failure that raises nothing can `restore` it, too.
+    """
+    start = snapshot(policy)
+    try:
+        yield start
+    except BaseException:
+        restore(policy, start)
+        raise
+
+
 def snapshot(policy: Policy) -> list[Tensor]:
     """A copy of the parameters."""
     return [p.detach().clone() for p in policy.parameters]
@@ -115,3 +130,9 @@ def restore(policy: Policy, saved: list[Tensor]) -> None:
     with torch.no_grad():
         for parameter, value in zip(policy.parameters, saved, strict=True):
             parameter.copy_(value)
+
+
+def distance(policy: Policy, saved: list[Tensor]) -> float:
+    """‖Δθ‖ since a snapshot."""
+    pairs = zip(policy.parameters, saved, strict=True)
+    return Gradient(tuple(now.detach() - then for now, then in pairs)).norm()

@@ -1,0 +1,69 @@
+"""Numbers, states and bounds as people read them, in a sentence or in a notebook's table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import numpy as np
+
+from handrail._types import Array
+
+_LEFT, _RIGHT = 'style="text-align:left"', 'style="text-align:right"'
+
+
+def counted(number: int, noun: str) -> str:
+    """1 iteration, 2 iterations, 12,000 states."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(names: Sequence[str], at_most: int = 5) -> str:
+    """'a' and 'b'; 'a', 'b', 'c' and 20 others."""
+    shown = [repr(name) for name in names[:at_most]]
+    left = len(names) - len(shown)
+    if left:
+        return f"{', '.join(shown)} and {counted(left, 'other')}"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def bound_in_words(lower: float, upper: float) -> str:
+    """≥ 0.95, ≤ 0.05, = 0.5 or 0.2 … 0.4."""
+    if lower == upper:
+        return f"= {lower + 0.0:g}"  # not -0
+    if np.isinf(upper):
+        return f"≥ {lower:g}"
+    return f"≤ {upper:g}" if np.isinf(lower) else f"{lower:g} … {upper:g}"
+
+
+def state_in_words(state: Array) -> str:
+    """(0, 0, 0.25, 0.05); of a large observation only its shape."""
+    if state.ndim > 1 or state.size > 12:
+        return f"array {state.shape}"
+    return "(" + ", ".join(f"{value:g}" for value in state) + ")"
+
+
+def html_table(
+    caption: str, rows: Iterable[Sequence[str]], columns: Sequence[str] = (), note: str = ""
+) -> str:
+    """A small table for a notebook; every text is escaped, whatever it holds.
+
+    Args:
+        caption: above it; sentences may have several lines.
+        rows: a text per column; the first is to the left, the others to the right.
+        columns: their names; without, every row is a name and its value.
+        note: below it.
+    """
+    head = _row(columns, "th", "th") if columns else ""
+    body = "".join(_row(row, "td" if columns else "th", "td") for row in rows)
+    table = f"<table>{head}{body}</table>" if body else ""
+    return f"<div>{_paragraph(caption)}{table}{_paragraph(note)}</div>"
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{escape(text).replace(chr(10), '<br>')}</p>" if text else ""
+
+
+def _row(texts: Sequence[str], first: str, others: str) -> str:
+    cells = [f"<{first} {_LEFT}>{escape(texts[0])}</{first}>"]
+    cells += [f"<{others} {_RIGHT}>{escape(text)}</{others}>" for text in texts[1:]]
+    return f"<tr>{''.join(cells)}</tr>"
