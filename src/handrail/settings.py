@@ -35,7 +35,9 @@ DEFAULT_STD = 0.3
 BaselineName = Literal["none", "standardised", "time_average", "value"]
 EnforcementMode = Literal["exact", "one_step", "none"]
 Objective = Literal["returns", "parameters"]
-Activation = Literal["relu", "tanh", "elu", "gelu", "silu", "sigmoid"]
+ActivationName = Literal[
+    "relu", "tanh", "elu", "gelu", "silu", "sigmoid", "leaky_relu", "softplus", "hardtanh"
+]
 
 
 class _Choice(BaseModel, ABC):
@@ -187,7 +189,7 @@ class Network(BaseModel):
 
     hidden: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)] = [5000]
     """Widths of the hidden layers; the paper's network is one layer of 5000."""
-    activation: Activation = "relu"
+    activation: ActivationName = "relu"
     """What each hidden unit computes."""
     std: Annotated[float, Field(gt=0.0)] = DEFAULT_STD
     """Of continuous actions: their standard deviation, as a part of half their range."""

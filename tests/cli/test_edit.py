@@ -244,7 +244,7 @@ def test_what_is_no_policy(run: Run, edit: Edits, tmp_path: Path) -> None:
 def test_a_network_of_ones_own_is_for_python(edit: Edits, run: Run, tmp_path: Path) -> None:
     rules, saved = tmp_path / "rules.yaml", tmp_path / "own.safetensors"
     rules.write_text(STRICTER)
-    module = nn.Sequential(nn.Linear(2, 8), nn.Softplus(), nn.Linear(8, 2)).double()
+    module = nn.Sequential(nn.Linear(2, 8), nn.Mish(), nn.Linear(8, 2)).double()
     Reinforce("Corridor-v0", hr.CategoricalPolicy(module)).save(saved)
     error = edit(saved, "--constraints", rules, "-o", tmp_path / "edited.safetensors")[2]
     assert "a network of your own, which only you can build. Load it in Python" in error

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 from torch import nn
 
 import handrail as hr
-from handrail.policies.layers import PlainMLP
+from handrail.policies import ACTIVATIONS
 from tests.conftest import small_policy, spaces
 
 STATES = np.random.default_rng(0).normal(size=(7, 3))
@@ -61,10 +61,10 @@ def test_standard_initialisation_with_biases_and_a_seed_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_numpy_path_agrees_with_torch(activation: str, dtype: torch.dtype) -> None:
     policy = hr.CategoricalPolicy.mlp(spaces(3, 4), [64, 32], activation, seed=1, dtype=dtype)
-    assert PlainMLP.of(policy.module) is not None
+    assert policy.layers() is not None
     accuracy = 1e-13 if dtype == torch.float64 else 1e-6
     for state, expected in zip(STATES, policy.probabilities(STATES), strict=True):
         np.testing.assert_allclose(policy.probabilities(state), expected, rtol=accuracy)
@@ -129,8 +129,8 @@ def test_numpy_path_stays_in_step_with_the_weights(change: Callable[[nn.Module],
 
 def test_modules_beyond_plain_mlps_are_left_to_torch() -> None:
     module = nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.Linear(8, 2)).double()
-    assert PlainMLP.of(module) is None
     policy = hr.CategoricalPolicy(module)
+    assert policy.layers() is None
     one = policy.probabilities(STATES[0])
     np.testing.assert_allclose(one, policy.probabilities(STATES)[0], rtol=1e-12)
 

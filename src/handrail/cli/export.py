@@ -78,7 +78,7 @@ def export(
         note(source.note)
     say(exported)
     if kind is Format.numpy:
-        say(f"\nThese ten lines run it:\n\n{hr.export.LOADER.rstrip()}")
+        say(f"\nThese lines run it:\n\n{hr.export.LOADER.rstrip()}")
 
 
 def _refuse_other_format(target: Path, kind: Format) -> None:

@@ -30,8 +30,8 @@ from handrail.constraints import (
 from handrail.enforcement.candidates import Candidates, Sample, Scored
 from handrail.enforcement.exchange import Exchange, Found
 from handrail.enforcement.iteration import Enforcement, enforce_rows
-from handrail.policies import Layers, Policy
-from handrail.proof import Budget, CellCache, Certificate
+from handrail.policies import Policy
+from handrail.proof import Budget, CellCache, Certificate, provable_layers
 from handrail.rulebook import AnyConstraints, constraints_of
 from handrail.settings import (
     Everywhere,
@@ -140,7 +140,7 @@ def make_enforcer(
     if not isinstance(selection, Everywhere):
         return SelectionEnforcer(expansion, selection, allowed)
     if selection.prove:
-        Layers.of(policy.module)
+        provable_layers(policy)
         for one in expansion.regional:
             one.region.covers()
     return RegionEnforcer(expansion, selection, allowed)

@@ -23,7 +23,7 @@ from handrail.constraints import (
     measure_rows,
 )
 from handrail.errors import InvalidArgument, InvalidPolicy, StorageFailure
-from handrail.policies import GaussianPolicy, Policy
+from handrail.policies import GaussianPolicy, Policy, first_layer
 from handrail.rulebook import AnyConstraints, Rulebook, constraints_of, load_constraints
 
 _STATES_PER_REGION = 1000
@@ -198,9 +198,7 @@ def _observed_shape(policy: Policy) -> tuple[int, ...]:
     said = getattr(module, "observation_shape", None)
     if isinstance(said, tuple):
         return said
-    first = module
-    while type(first) is nn.Sequential and len(first):
-        first = first[0]
+    first = first_layer(module)
     if type(first) is nn.Linear:
         return (first.in_features,)
     raise InvalidArgument(

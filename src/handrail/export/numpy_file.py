@@ -1,4 +1,4 @@
-"""A policy as a NumPy file: weights, names of activations, and ten lines that run it."""
+"""A policy as a NumPy file: weights, names of activations, and a few lines that run it."""
 
 from __future__ import annotations
 
@@ -9,27 +9,35 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
 
 from handrail._storage import to_json
 from handrail._types import Array
+from handrail.errors import InvalidPolicy
 from handrail.export.exported import Exported, Subject, check_ending, write_compared
-from handrail.policies import Policy, affine_layers
+from handrail.policies import ACTIVATIONS, IDENTITY, Layers, Policy, Refusal
 from handrail.rulebook import AnyConstraints
 
+_FORMULAS = "\n".join(
+    f'    "{activation.name}": lambda z: {activation.formula},'
+    for activation in (IDENTITY, *ACTIVATIONS.values())
+)
+
+
 # What a user of the file copies. Every file is compared with its policy through these very lines.
-LOADER = """\
+LOADER = f"""\
 from math import erfc
 import numpy as np
 
-F = {"relu": lambda z: np.maximum(z, 0), "elu": lambda z: np.maximum(z, np.expm1(np.minimum(z, 0)))}
-F |= {"sigmoid": lambda z: (1 + np.tanh(z / 2)) / 2, "silu": lambda z: z * (1 + np.tanh(z / 2)) / 2}
-F |= {"gelu": lambda z: z * np.vectorize(erfc)(-z / 2**0.5) / 2, "tanh": np.tanh, "id": np.positive}
+F = {{
+{_FORMULAS}
+}}
 
 
 def outputs(file, states):  # file = dict(np.load("policy.npz")), states (n, n_observations)
     z = np.asarray(states, dtype=float)
     for k, activation in enumerate(file["activations"]):
-        z = F[activation](z @ file[f"weight_{k}"] + file[f"bias_{k}"])
+        z = F[activation](z @ file[f"weight_{{k}}"] + file[f"bias_{{k}}"])
     return z if file["outputs"] == "mean" else np.exp(z - np.logaddexp.reduce(z, 1, keepdims=True))
 """
 
@@ -45,7 +53,7 @@ def export_numpy(
     states: ArrayLike | None = None,
     tolerance: float | None = None,
 ) -> Exported:
-    """Write a policy as an .npz file that `LOADER`, ten lines of NumPy, runs.
+    """Write a policy as an .npz file that `LOADER`, a few lines of NumPy, runs.
 
     For networks of Linear layers and activations. The file holds `weight_k`, `bias_k`,
     `activations`, `outputs` ("probability" or "mean"), and `metadata`, a JSON text; no pickle.
@@ -56,12 +64,7 @@ def export_numpy(
     subject = Subject.of(
         policy, constraints, observations, actions, constraint_file, states, tolerance
     )
-    arrays: dict[str, NDArray[Any]] = {}
-    layers = affine_layers(policy.module)
-    for k, layer in enumerate(layers):
-        arrays[f"weight_{k}"], arrays[f"bias_{k}"] = layer.weight, layer.bias
-    arrays["activations"] = np.array([layer.activation for layer in layers])
-    arrays["outputs"] = np.array(policy.quantity.name)
+    arrays = {**_arrays(policy.module), "outputs": np.array(policy.quantity.name)}
 
     def run(states: Array) -> Array:
         namespace: dict[str, Any] = {}
@@ -76,6 +79,27 @@ def export_numpy(
         run,
         lambda metadata: _packed({**arrays, "metadata": np.array(to_json(metadata))}),
     )
+
+
+def _arrays(module: nn.Module) -> dict[str, NDArray[Any]]:
+    """Weights (n_in, n_out) and biases (n_out,) in their own precision, and names."""
+    layers = Layers.of(module)
+    if isinstance(layers, Refusal):
+        raise InvalidPolicy(
+            f"A NumPy file cannot hold this network: {layers.reason}. It holds Linear layers, each "
+            f"with at most one activation behind it ({', '.join(ACTIVATIONS)}), as torch has them. "
+            "Export it as ONNX, which holds any network."
+        )
+    arrays: dict[str, NDArray[Any]] = {}
+    for k, layer in enumerate(layers.linear):
+        bias = layer.weight.new_zeros(layer.out_features) if layer.bias is None else layer.bias
+        arrays[f"weight_{k}"], arrays[f"bias_{k}"] = _array(layer.weight.T), _array(bias)
+    arrays["activations"] = np.array([activation.name for activation in layers.activations])
+    return arrays
+
+
+def _array(tensor: Tensor) -> NDArray[Any]:
+    return np.ascontiguousarray(tensor.detach().cpu().numpy())
 
 
 def _packed(arrays: dict[str, NDArray[Any]]) -> bytes:

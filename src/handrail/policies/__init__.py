@@ -1,33 +1,39 @@
 """What decides: a network, its head, and the layers that it is made of."""
 
+from handrail.policies.activation import ACTIVATIONS, IDENTITY, RELU, Activation
 from handrail.policies.categorical import CategoricalPolicy, as_categorical
 from handrail.policies.gaussian import GaussianPolicy
-from handrail.policies.layers import Chain, Layers, affine_layers
+from handrail.policies.layers import LayerArrays, Layers, Refusal, first_layer
 from handrail.policies.network import Architecture, Tensors, load_weights, pack_policy
 from handrail.policies.policy import ROWS_PER_PASS, Actions, Policy
 from handrail.policies.quantity import MEAN, PROBABILITY, Quantity, quantity_named
 from handrail.policies.spaces import Spaces, action_limits, check_fit, clipped, clipping, spaces_of
 
 __all__ = [
+    "ACTIVATIONS",
+    "IDENTITY",
     "MEAN",
     "PROBABILITY",
+    "RELU",
     "ROWS_PER_PASS",
     "Actions",
+    "Activation",
     "Architecture",
     "CategoricalPolicy",
-    "Chain",
     "GaussianPolicy",
+    "LayerArrays",
     "Layers",
     "Policy",
     "Quantity",
+    "Refusal",
     "Spaces",
     "Tensors",
     "action_limits",
-    "affine_layers",
     "as_categorical",
     "check_fit",
     "clipped",
     "clipping",
+    "first_layer",
     "load_weights",
     "pack_policy",
     "quantity_named",

@@ -1,14 +1,221 @@
-"""The activations of fully connected networks, by name."""
+"""The one table of activations: what each computes, how steep it is, how it rounds.
+
+Whatever evaluates, differentiates, saves or proves a network asks here, so an activation is either
+known to all of them or to none. To add one, write it into `_TABLE` and its name into `settings`,
+and give `proof/relaxation` the lines between which it lies; until then proofs refuse it.
+
+Every entry is torch's class with its default options; a layer with others is not in the table.
+"""
 
 from __future__ import annotations
 
-from torch import nn
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, final
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {
-    "relu": nn.ReLU,
-    "tanh": nn.Tanh,
-    "elu": nn.ELU,
-    "gelu": nn.GELU,
-    "silu": nn.SiLU,
-    "sigmoid": nn.Sigmoid,
-}
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import expit, ndtr
+from torch import Tensor, nn
+from torch.nn import functional
+
+from handrail._types import Array
+
+FloatArray = NDArray[np.floating]
+
+
+# Torch's softplus is its argument from here on: a jump of log(1 + exp(-20)).
+_SOFTPLUS_ENDS = 20.0
+
+
+_LEAK = 0.01
+
+
+_DENSITY_AT_ZERO = (2.0 * np.pi) ** -0.5
+
+
+@final
+@dataclass(frozen=True)
+class Activation:
+    """A function of one number, applied to every unit of a layer.
+
+    Attributes:
+        name: in settings and files.
+        kind: torch's class.
+        value: of NumPy arrays, of any floating precision; always a fresh array.
+        function: the same of tensors.
+        slope: the derivative, from the input and the output, as torch's own at kinks.
+        formula: the value as an expression in z, of NumPy and `math.erfc` alone.
+        lipschitz: no slope is steeper than this.
+        at_zero: |value(0)|.
+        jump: how far torch's function is from the continuous one that `lipschitz` is true of.
+        options: attributes of the class that change the function.
+    """
+
+    name: str
+    kind: type[nn.Module]
+    value: Callable[[FloatArray], FloatArray]
+    function: Callable[[Tensor], Tensor]
+    slope: Callable[[Tensor, Tensor], Tensor]
+    formula: str
+    lipschitz: float = 1.0
+    at_zero: float = 0.0
+    jump: float = 0.0
+    options: tuple[str, ...] = ()
+
+    def has_default_options(self, layer: nn.Module) -> bool:
+        """Whether a layer of this kind computes what the table says."""
+        return all(getattr(layer, name) == value for name, value in self._defaults)
+
+    @cached_property
+    def _defaults(self) -> tuple[tuple[str, Any], ...]:
+        layer = self.kind()
+        return tuple((name, getattr(layer, name)) for name in self.options)
+
+    def slopes(self, values: Array) -> Array:
+        """The derivative at float64 arrays."""
+        before = torch.from_numpy(values)
+        slopes: Array = self.slope(before, self.function(before)).double().numpy()
+        return slopes
+
+
+def _elu(z: FloatArray) -> FloatArray:
+    result: FloatArray = np.maximum(z, np.expm1(np.minimum(z, 0.0)))
+    return result
+
+
+def _softplus(z: FloatArray) -> FloatArray:
+    result: FloatArray = np.where(z > _SOFTPLUS_ENDS, z, np.logaddexp(z, 0.0))
+    return result
+
+
+def _gelu_slope(before: Tensor, after: Tensor) -> Tensor:
+    del after
+    density = torch.exp(-0.5 * before.square()) * _DENSITY_AT_ZERO
+    slope: Tensor = torch.special.ndtr(before) + before * density
+    return slope
+
+
+def _silu_slope(before: Tensor, after: Tensor) -> Tensor:
+    share = torch.sigmoid(before)
+    return share + after * (1.0 - share)
+
+
+def _softplus_slope(before: Tensor, after: Tensor) -> Tensor:
+    del after
+    return torch.where(before > _SOFTPLUS_ENDS, 1.0, torch.sigmoid(before))
+
+
+def _value(function: Any) -> Callable[[FloatArray], FloatArray]:
+    """A ufunc of SciPy or NumPy, or an expression of them: their types say Any."""
+    typed: Callable[[FloatArray], FloatArray] = function
+    return typed
+
+
+_TABLE = (
+    Activation(
+        "relu",
+        nn.ReLU,
+        _value(lambda z: np.maximum(z, 0.0)),
+        functional.relu,
+        lambda _, after: after > 0.0,
+        "np.maximum(z, 0)",
+    ),
+    Activation(
+        "tanh",
+        nn.Tanh,
+        _value(np.tanh),
+        torch.tanh,
+        lambda _, after: 1.0 - after.square(),
+        "np.tanh(z)",
+    ),
+    Activation(
+        "elu",
+        nn.ELU,
+        _elu,
+        functional.elu,
+        lambda before, after: torch.where(before > 0.0, 1.0, after + 1.0),
+        "np.maximum(z, np.expm1(np.minimum(z, 0)))",
+        options=("alpha",),
+    ),
+    Activation(
+        "gelu",
+        nn.GELU,
+        _value(lambda z: z * ndtr(z)),
+        functional.gelu,
+        _gelu_slope,
+        "z * np.vectorize(erfc)(-z / 2**0.5) / 2",
+        lipschitz=1.129,  # at z = √2
+        options=("approximate",),
+    ),
+    Activation(
+        "silu",
+        nn.SiLU,
+        _value(lambda z: z * expit(z)),
+        functional.silu,
+        _silu_slope,
+        "z * (1 + np.tanh(z / 2)) / 2",
+        lipschitz=1.1,  # at z = 2.3994
+    ),
+    Activation(
+        "sigmoid",
+        nn.Sigmoid,
+        _value(expit),
+        torch.sigmoid,
+        lambda _, after: after * (1.0 - after),
+        "(1 + np.tanh(z / 2)) / 2",
+        lipschitz=0.25,
+        at_zero=0.5,
+    ),
+    Activation(
+        "leaky_relu",
+        nn.LeakyReLU,
+        _value(lambda z: np.maximum(z, _LEAK * z)),
+        functional.leaky_relu,
+        lambda before, _: torch.where(before > 0.0, torch.ones_like(before), _LEAK),
+        "np.maximum(z, 0.01 * z)",
+        options=("negative_slope",),
+    ),
+    Activation(
+        "softplus",
+        nn.Softplus,
+        _softplus,
+        functional.softplus,
+        _softplus_slope,
+        "np.where(z > 20, z, np.logaddexp(z, 0))",
+        at_zero=0.6931471805599454,
+        jump=2.0612e-9,
+        options=("beta", "threshold"),
+    ),
+    Activation(
+        "hardtanh",
+        nn.Hardtanh,
+        _value(lambda z: np.clip(z, -1.0, 1.0)),
+        functional.hardtanh,
+        lambda before, _: before.abs() < 1.0,
+        "np.clip(z, -1, 1)",
+        options=("min_val", "max_val"),
+    ),
+)
+
+
+ACTIVATIONS: dict[str, Activation] = {activation.name: activation for activation in _TABLE}
+
+
+ACTIVATION_OF: dict[type[nn.Module], Activation] = {one.kind: one for one in _TABLE}
+
+
+RELU = ACTIVATIONS["relu"]
+
+
+# Behind a layer that has none.
+IDENTITY = Activation(
+    "id",
+    nn.Identity,
+    _value(np.positive),
+    torch.Tensor.clone,
+    lambda before, _: torch.ones_like(before),
+    "z",
+)

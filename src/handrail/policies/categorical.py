@@ -46,7 +46,7 @@ class CategoricalPolicy(Policy):
             env_or_spaces: a Gymnasium environment (vector environments included), or a pair
                 (observation_space, action_space).
             hidden: widths of the hidden layers; the paper's network is one layer of 5000.
-            activation: relu, tanh, elu, gelu, silu or sigmoid.
+            activation: a name of `policies.ACTIVATIONS`: relu, tanh, gelu, …
             seed: of the initial weights; the global random state is left alone.
             dtype: of the weights, float64 or float32.
             scale: (n_observations,) typical sizes of observations that are far from 1; the first

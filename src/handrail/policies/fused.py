@@ -11,10 +11,11 @@ from typing import final
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from handrail._types import Array
-from handrail.policies.layers import plain_layers
+from handrail.policies.activation import IDENTITY, RELU
+from handrail.policies.layers import Layers
 
 
 @final
@@ -22,49 +23,24 @@ class FusedNetwork:
     """Linear, ReLU, Linear in float64 on the CPU: the paper's network.
 
     The arrays are views of the torch parameters, so an in-place update is seen at once.
-
-    Attributes:
-        parameters: in the order of the module; all of them are trainable.
     """
 
-    def __init__(self, module: nn.Module, first: nn.Linear, last: nn.Linear) -> None:
-        self._layers, self._first, self._last = tuple(module._modules.values()), first, last
-        self.parameters: tuple[nn.Parameter, ...] = tuple(module.parameters())
-        self._addresses = self._current_addresses()
-        inward, inward_bias, outward, outward_bias = (p.detach().numpy() for p in self.parameters)
+    def __init__(self, layers: Layers) -> None:
+        self._flattens = layers.flattens
+        inward, inward_bias, outward, outward_bias = (
+            parameter.detach().numpy() for parameter in layers.parameters
+        )
         self._weights = (inward.T, inward_bias, outward, outward_bias)
 
     @classmethod
-    def of(cls, module: nn.Module) -> FusedNetwork | None:
-        """The fused form of a module, or None if it is another network or numba is not there."""
-        layers = plain_layers(module)
-        if [type(layer) for layer in layers] != [nn.Linear, nn.ReLU, nn.Linear]:
-            return None
-        first, last = layers[0], layers[2]
-        assert isinstance(first, nn.Linear)
-        assert isinstance(last, nn.Linear)
-        if first.bias is None or last.bias is None or not _is_plain(module, first, last):
-            return None
-        return cls(module, first, last) if find_spec("numba") else None
-
-    def is_of(self, module: nn.Module) -> bool:
-        """Whether these still are the module's weights: none was swapped, moved or frozen."""
-        # Written out, and by the private dictionaries: this is asked before every pass, and the
-        # public ways to a parameter take longer than a pass over a few states.
-        inward, inward_bias, outward, outward_bias = self.parameters
-        first, last = self._first._parameters, self._last._parameters
-        return (
-            first["weight"] is inward
-            and first["bias"] is inward_bias
-            and last["weight"] is outward
-            and last["bias"] is outward_bias
-            and inward.requires_grad
-            and inward_bias.requires_grad
-            and outward.requires_grad
-            and outward_bias.requires_grad
-            and self._current_addresses() == self._addresses
-            and tuple(module._modules.values()) == self._layers
+    def of(cls, layers: Layers) -> FusedNetwork | None:
+        """The fused form of a network, or None if it is another one or numba is not there."""
+        fits = (
+            layers.activations == (RELU, IDENTITY)
+            and all(layer.bias is not None for layer in layers.linear)
+            and _is_laid_out(layers)
         )
+        return cls(layers) if fits and find_spec("numba") else None
 
     @property
     def n_observations(self) -> int:
@@ -128,29 +104,20 @@ class FusedNetwork:
         return compiled.kernel(inward, inward_bias, outward, flat, contiguous)
 
     def _flat(self, states: Array) -> Array:
-        flat = np.ascontiguousarray(states.reshape(len(states), -1), dtype=np.float64)
-        if flat.shape[1] != self.n_observations:
+        flat = states.reshape(len(states), -1) if self._flattens else states
+        if flat.shape[1:] != (self.n_observations,):
             raise ValueError(
-                f"{flat.shape[1]} values, where the network takes {self.n_observations}"
+                f"shape {states.shape[1:]}, where the network takes {(self.n_observations,)}"
             )
-        return flat
-
-    def _current_addresses(self) -> tuple[int, ...]:
-        inward, inward_bias, outward, outward_bias = self.parameters
-        return (
-            inward.data_ptr(),
-            inward_bias.data_ptr(),
-            outward.data_ptr(),
-            outward_bias.data_ptr(),
-        )
+        return np.ascontiguousarray(flat, dtype=np.float64)
 
 
-def _is_plain(module: nn.Module, first: nn.Linear, last: nn.Linear) -> bool:
-    """Trainable float64 on the CPU, laid out as the passes read it."""
-    parameters = tuple(module.parameters())
+def _is_laid_out(layers: Layers) -> bool:
+    """Float64 on the CPU, in the order in which the passes read it."""
+    first, last = layers.linear
     return (
-        all(p.dtype == torch.float64 and p.device.type == "cpu" for p in parameters)
-        and all(p.requires_grad for p in parameters)
+        layers.dtype == torch.float64
+        and all(parameter.device.type == "cpu" for parameter in layers.parameters)
         and first.weight.T.is_contiguous()
         and last.weight.is_contiguous()
     )

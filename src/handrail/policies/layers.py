@@ -1,160 +1,87 @@
-"""A policy's network as plain arrays: affine layers with an activation between them, in float64.
+"""The one reader of plain networks: Linear layers with activations between them.
 
-What a proof is about. Anything that is not such a network is refused by name.
+Proofs, exports, the tangent kernel's closed form and the fast passes do not call a network, they
+compute what it would say, from its weights. That is right only if the network is nothing but its
+layers. `Layers.of` makes sure: it reads an `nn.Sequential`, nested ones and what changes nothing
+included, and refuses with a reason whatever could make the network say something else (hooks, a
+`forward` of its own, parametrised, shared or lazily made weights). `is_current` notices when that
+is no longer so. Only changes of torch's own classes after a network was read are not looked for.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.modules import module as torch_module
+from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.utils import parametrize
 
 from handrail._types import Array
-from handrail.errors import InvalidPolicy
-from handrail.policies.activation import ACTIVATIONS
+from handrail.policies.activation import (
+    ACTIVATION_OF,
+    IDENTITY,
+    Activation,
+    FloatArray,
+)
 
-_PROVABLE: dict[type[nn.Module], str] = {
-    nn.ReLU: "relu",
-    nn.Tanh: "tanh",
-    nn.Sigmoid: "sigmoid",
+_DTYPES = (torch.float64, torch.float32)
+
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+# On every module there is; torch never replaces these dictionaries.
+_GLOBAL_HOOKS: tuple[dict[int, Any], ...] = tuple(
+    getattr(torch_module, f"_global{name}") for name in _HOOKS
+)
+
+
+# What of a layer could change what it computes, besides its weights.
+_OPTIONS: dict[type[nn.Module], tuple[str, ...]] = {
+    nn.Sequential: (),
+    nn.Linear: (),
+    nn.Identity: (),
+    nn.Flatten: ("start_dim", "end_dim"),
+    nn.Dropout: ("training",),
+    **{kind: activation.options for kind, activation in ACTIVATION_OF.items()},
 }
+
+
+# As torch makes them.
+_FORWARDS = {kind: kind.forward for kind in _OPTIONS}
+_ATTRIBUTES = {
+    kind: frozenset((nn.Linear(1, 1, device="meta") if kind is nn.Linear else kind()).__dict__)
+    for kind in _OPTIONS
+}
+
+
+_data_ptr = Tensor.data_ptr
+
+
+_requires_grad = attrgetter("requires_grad")
 
 
 _UNIT_ROUNDOFF = 2.0**-53
 
 
+# Sums of a few numbers of this size do not overflow.
+_LARGEST = 1e300
+
+
 @final
 @dataclass(frozen=True)
-class Layers:
-    """Raw outputs z = W_L σ(… σ(W_1 s + b_1) …) + b_L.
+class Refusal:
+    """Why a network is not plain: which layer it is, and what about it."""
 
-    Attributes:
-        weights: one (n_out, n_in) per layer.
-        biases: one (n_out,) per layer.
-        activation: σ, a value of `_PROVABLE`.
-    """
-
-    weights: tuple[Array, ...]
-    biases: tuple[Array, ...]
-    activation: str
-
-    @classmethod
-    def of(cls, module: nn.Module) -> Layers:
-        """The layers of a network; `InvalidPolicy` if a proof cannot look into it."""
-        if type(module) is not nn.Sequential:
-            raise InvalidPolicy(_refusal(type(module).__name__))
-        layers = _flat(module)
-        for layer in layers:
-            if type(layer) is not nn.Linear and type(layer) not in _PROVABLE:
-                raise InvalidPolicy(_refusal(type(layer).__name__))
-        linear, between = layers[::2], layers[1::2]
-        kinds = {_PROVABLE.get(type(layer), "") for layer in between}
-        alternate = all(type(layer) is nn.Linear for layer in linear) and "" not in kinds
-        if not alternate or len(linear) != len(between) + 1:
-            raise InvalidPolicy(_refusal("layers that do not alternate"))
-        if len(kinds) > 1:
-            raise InvalidPolicy(_refusal("different activations: " + ", ".join(sorted(kinds))))
-        weights, biases = [], []
-        for layer in linear:
-            assert isinstance(layer, nn.Linear)  # checked above
-            weights.append(layer.weight.detach().double().cpu().numpy().copy())
-            bias = np.zeros(layer.out_features)
-            if layer.bias is not None:
-                bias = layer.bias.detach().double().cpu().numpy().copy()
-            biases.append(bias)
-        return cls(tuple(weights), tuple(biases), kinds.pop() if kinds else "relu")
-
-    @property
-    def n_observations(self) -> int:
-        """Length of a state."""
-        return int(self.weights[0].shape[1])
-
-    def is_finite(self) -> bool:
-        """Whether no weight is infinite or NaN."""
-        return all(np.isfinite(part).all() for part in (*self.weights, *self.biases))
-
-    def rounding(self, low: Array, high: Array) -> float:
-        """How far an output evaluated in float64 can be from the exact one, for states in a box.
-
-        The standard bound for dot products, γ_n Σ|terms| with γ_n ≈ n·2⁻⁵³, carried through the
-        layers with absolute values. Activations are 1-Lipschitz and exact to a few units in the
-        last place. The factor 4 covers our own order of summation and the softmax.
-        """
-        size = np.maximum(np.abs(low), np.abs(high))
-        terms = 0
-        for weight, bias in zip(self.weights, self.biases, strict=True):
-            size = np.abs(weight) @ size + np.abs(bias)
-            terms += weight.shape[1] + 4
-        return float(4.0 * terms * _UNIT_ROUNDOFF * (size.max() + 1.0))
-
-
-def _flat(module: nn.Sequential) -> list[nn.Module]:
-    """The layers in order, without those that change nothing."""
-    layers: list[nn.Module] = []
-    for layer in module:
-        if type(layer) is nn.Sequential:
-            layers += _flat(layer)
-        elif not _changes_nothing(layer):
-            layers.append(layer)
-    return layers
-
-
-def _changes_nothing(layer: nn.Module) -> bool:
-    if type(layer) is nn.Dropout:
-        return not layer.training
-    return type(layer) in (nn.Flatten, nn.Identity)
-
-
-def _refusal(what: str) -> str:
-    return (
-        f"Nothing can be proven about a network with {what}: proofs look into nn.Sequential of "
-        "Linear layers with the same activation between them, ReLU, Tanh or Sigmoid. Such a "
-        "network can still be made to obey on samples of a region (prove=False)."
-    )
-
-
-def plain_layers(module: nn.Module) -> tuple[nn.Module, ...]:
-    """The layers of an `nn.Sequential`, but for a flattening of whole observations in front.
-
-    None at all for any other module, and where hooks could do something between the layers. A
-    flattening further back is a layer like any other: what is in front of it may have been applied
-    to every row of an observation.
-    """
-    if type(module) is not nn.Sequential:
-        return ()
-    layers = tuple(module)
-    if any(one._forward_hooks or one._forward_pre_hooks for one in (module, *layers)):
-        return ()
-    return layers[1:] if layers and _flattens_observations(layers[0]) else layers
-
-
-def _flattens_observations(layer: nn.Module) -> bool:
-    return type(layer) is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1)
-
-
-# For any module, torch records a graph and walks it backwards. Of a chain, the same numbers are one
-# product per layer, on the very weights of the module, and nothing needs to be recorded.
-
-
-def _relu_slope(output: Tensor) -> Tensor:
-    return output > 0.0
-
-
-def _tanh_slope(output: Tensor) -> Tensor:
-    return 1.0 - output.square()
-
-
-# The derivative of each activation, from its output.
-_SLOPES: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {
-    nn.ReLU: _relu_slope,
-    nn.Tanh: _tanh_slope,
-}
+    reason: str
 
 
 class Passed(NamedTuple):
@@ -172,219 +99,398 @@ class Passed(NamedTuple):
 
 
 @final
-class Chain:
-    """An `nn.Sequential` of linear layers, all of them trainable, and ReLU or tanh."""
+class Layers:
+    """z = σ_L(W_L … σ_1(W_1 s + b_1) … + b_L): the network that a module is, at any weights.
 
-    def __init__(self, layers: tuple[nn.Module, ...]) -> None:
-        self._layers = layers
+    Attributes:
+        linear: first to last.
+        activations: one behind each of them, `IDENTITY` for none.
+        flattens: whether observations of several axes are flattened in front.
+        parameters: in the order of the module.
+        dtype: of all of them.
+    """
+
+    def __init__(self, module: nn.Module, plan: _Plan) -> None:
+        self.linear, self.activations = tuple(plan.linear), tuple(plan.activations)
+        self.flattens = plan.flattens
+        self.parameters = tuple(p for layer in self.linear for _, p in _own(layer))
+        self.dtype = self.parameters[0].dtype
+        # All that `is_current` compares with.
+        parts = list(module.modules())
+        self._parts = [(part, type(part), len(part.__dict__)) for part in parts]
+        self._weights = [
+            (layer, layer.weight, layer.bias, layer.weight.stride(), layer.weight.numel())
+            for layer in self.linear
+        ]
+        self._addresses = [p.data_ptr() for p in self.parameters]
+        self._children = [
+            (part, tuple(part._modules.values())) for part in parts if type(part) is nn.Sequential
+        ]
+        self._options = [
+            (part, name, getattr(part, name)) for part in parts for name in _OPTIONS[type(part)]
+        ]
 
     @classmethod
-    def of(cls, module: nn.Module) -> Chain | None:
-        """The chain that a module is at present, or None."""
-        layers = plain_layers(module)
-        if not all(type(layer) in (nn.Linear, *_SLOPES) for layer in layers):
-            return None
-        parameters = [p for m in layers for p in m._parameters.values() if p is not None]
-        once = len({id(p) for p in parameters}) == len(parameters)
-        if not (once and parameters and all(p.requires_grad for p in parameters)):
-            return None
-        return cls(layers)
+    def of(cls, module: nn.Module) -> Layers | Refusal:
+        """The layers of a plain network, or why it is not one."""
+        if any(_GLOBAL_HOOKS):
+            return Refusal("torch has hooks that run in every module")
+        plan = _Plan()
+        for name, part in module.named_modules(remove_duplicate=False):
+            oddity = _oddity(part) or plan.add(part)
+            if oddity:
+                return Refusal(f"{_called(name, part)} {oddity}")
+        return cls(module, plan) if plan.linear else Refusal("it has no Linear layer")
+
+    def is_current(self) -> bool:
+        """Whether the module still is what was read: the same layers, on the same memory."""
+        # By the private dictionaries, and without generators: this is asked before every pass, of
+        # which a small one takes no longer than the public ways to its parameters.
+        try:
+            for part, kind, n_attributes in self._parts:
+                own = part.__dict__
+                if (
+                    own["_forward_hooks"]
+                    or own["_forward_pre_hooks"]
+                    or own["_backward_hooks"]
+                    or own["_backward_pre_hooks"]
+                    or len(own) != n_attributes
+                    or part.__class__ is not kind
+                ):
+                    return False
+            for layer, weight, bias, stride, size in self._weights:
+                parameters = layer.__dict__["_parameters"]
+                if (
+                    parameters["weight"] is not weight
+                    or parameters["bias"] is not bias
+                    or weight.stride() != stride
+                    or weight.numel() != size
+                ):
+                    return False
+        except KeyError:  # a parameter is gone
+            return False
+        for container, children in self._children:
+            if tuple(container.__dict__["_modules"].values()) != children:
+                return False
+        for part, name, value in self._options:
+            if getattr(part, name) != value:
+                return False
+        return list(map(_data_ptr, self.parameters)) == self._addresses and not any(_GLOBAL_HOOKS)
+
+    @property
+    def trainable(self) -> bool:
+        """Whether all parameters are."""
+        return all(map(_requires_grad, self.parameters))
+
+    @property
+    def n_observations(self) -> int:
+        """Length of a flat state."""
+        return self.linear[0].in_features
+
+    def arrays(self) -> LayerArrays:
+        """A copy of the present weights in float64."""
+        weights, biases = [], []
+        for layer in self.linear:
+            weights.append(_exact(layer.weight))
+            biases.append(
+                np.zeros(layer.out_features) if layer.bias is None else _exact(layer.bias)
+            )
+        return LayerArrays(tuple(weights), tuple(biases), self.activations)
+
+    def in_float64(self) -> nn.Sequential:
+        """A network of its own that computes the same in float64, parameter by parameter."""
+        layers: list[nn.Module] = [nn.Flatten()] if self.flattens else []
+        for layer, activation in zip(self.linear, self.activations, strict=True):
+            layers.append(_linear_in_float64(layer))
+            if activation is not IDENTITY:
+                layers.append(activation.kind())
+        return nn.Sequential(*layers)
 
     @torch.no_grad()
     def passes(self, states: Tensor, weights: Tensor) -> list[Passed]:
         """Every linear layer, first to last, for functionals weights · raw(states).
 
+        For any module, torch records a graph and walks it backwards. Of layers, the same numbers
+        are one product per layer, and nothing needs to be recorded.
+
         Args:
             states: (n, *observation_shape).
             weights: (n, r, n_actions).
         """
-        signals = [states.flatten(1)]  # forwards: what each layer is given, then the outputs
-        for layer in self._layers:
-            signals.append(layer(signals[-1]))
-        passed, arriving = [], weights
-        for layer, given, output in zip(
-            self._layers[::-1], signals[-2::-1], signals[:0:-1], strict=True
-        ):
-            if not isinstance(layer, nn.Linear):
-                arriving = arriving * _SLOPES[type(layer)](output)[:, None, :]
+        inputs: list[Tensor] = []
+        slopes: list[Tensor | None] = []
+        signal = states.flatten(1) if self.flattens else states
+        for layer, activation in zip(self.linear, self.activations, strict=True):
+            inputs.append(signal)
+            signal = functional.linear(signal, layer.weight, layer.bias)
+            if activation is IDENTITY:
+                slopes.append(None)
                 continue
-            passed.append(Passed(given, arriving, layer.bias is not None))
-            if given is not signals[0]:
+            before, signal = signal, activation.function(signal)
+            slopes.append(activation.slope(before, signal)[:, None, :])
+        passed, arriving = [], weights
+        for depth in range(len(self.linear) - 1, -1, -1):
+            layer, slope = self.linear[depth], slopes[depth]
+            if slope is not None:
+                arriving = arriving * slope
+            passed.append(Passed(inputs[depth], arriving, layer.bias is not None))
+            if depth:
                 arriving = arriving @ layer.weight
         return passed[::-1]
 
 
-def in_float64(module: nn.Module) -> nn.Module:
-    """A copy that computes in float64."""
-    if Chain.of(module) is None or not isinstance(module, nn.Sequential):
-        return copy.deepcopy(module).double()
-    # Deep copies of layers take longer than anything else here: a layer is a hundred small objects.
-    return nn.Sequential(*(_layer_in_float64(layer) for layer in module))
-
-
-def _layer_in_float64(layer: nn.Module) -> nn.Module:
-    """The layer itself if it has no parameters, else a copy with its own."""
-    if not layer._parameters:
-        return layer
-    copied = copy.copy(layer)
-    copied._parameters = {
-        name: None if parameter is None else nn.Parameter(parameter.detach().double())
-        for name, parameter in layer._parameters.items()
-    }
-    return copied
-
-
-# Collecting experience asks the network for one observation at a time. Torch's overhead for that is
-# several times the arithmetic; the same few products in NumPy are not. The arrays are views of the
-# torch parameters, so an in-place update (an optimiser, an enforcement) is seen at once; anything
-# that swaps a parameter's memory or a layer is noticed before every call.
-
-
-FloatArray = NDArray[np.floating]
-
-
-def _relu(hidden: FloatArray) -> None:
-    np.maximum(hidden, 0.0, out=hidden)
-
-
-def _tanh(hidden: FloatArray) -> None:
-    np.tanh(hidden, out=hidden)
-
-
-_ACTIVATIONS: dict[type[nn.Module], Callable[[FloatArray], None]] = {
-    nn.ReLU: _relu,
-    nn.Tanh: _tanh,
-}
-
-
 @final
-class PlainMLP:
-    """The NumPy forward pass of an `nn.Sequential` of Linear, ReLU and Tanh layers on the CPU."""
+class NumpyPass:
+    """The network at one observation, in NumPy.
 
-    def __init__(self, module: nn.Module) -> None:
-        self._module = module
-        self._layers = tuple(layer for layer in module._modules.values() if layer is not None)
-        self._steps = tuple(self._step(layer) for layer in self._layers)
-        self._addresses = self._current_addresses()
-        self._dtype = next(module.parameters()).detach().numpy().dtype
+    Collecting experience asks for one at a time. Torch's overhead for that is several times the
+    arithmetic; the same few products in NumPy are not. The arrays are views of the torch
+    parameters, so an in-place update (an optimiser, an enforcement) is seen at once.
+    """
 
-    @classmethod
-    def of(cls, module: nn.Module) -> PlainMLP | None:
-        """The NumPy forward of `module`, or None where only torch can evaluate it."""
-        layers = plain_layers(module)
-        plain = all(type(layer) in (nn.Linear, *_ACTIVATIONS) for layer in layers)
-        on_cpu = all(p.device.type == "cpu" for p in module.parameters())
-        if not plain or not on_cpu or not any(type(layer) is nn.Linear for layer in layers):
-            return None
-        return cls(module)
-
-    def is_current(self) -> bool:
-        """Whether the views still are the module's weights (no layer or parameter was swapped)."""
-        layers = tuple(self._module._modules.values())
-        return layers == self._layers and self._current_addresses() == self._addresses
-
-    def __call__(self, state: FloatArray) -> Array:
-        """Logits (n_actions,) of one flat observation (n_observations,)."""
-        signal = np.asarray(state, dtype=self._dtype)
-        for step in self._steps:
-            signal = step(signal)
-        return signal.astype(np.float64, copy=False)
-
-    def _current_addresses(self) -> tuple[int, ...]:
-        return tuple(
-            parameter.data_ptr()
-            for layer in self._layers
-            for parameter in layer._parameters.values()
-            if parameter is not None
+    def __init__(self, layers: Layers) -> None:
+        self._flattens = layers.flattens
+        self._shape = (layers.n_observations,)
+        self._dtype = np.dtype(str(layers.dtype).removeprefix("torch."))
+        self._steps = tuple(
+            (
+                layer.weight.detach().numpy(),
+                None if layer.bias is None else layer.bias.detach().numpy(),
+                None if activation is IDENTITY else activation.value,
+            )
+            for layer, activation in zip(layers.linear, layers.activations, strict=True)
         )
 
-    @staticmethod
-    def _step(layer: nn.Module) -> Callable[[FloatArray], FloatArray]:
-        if isinstance(layer, nn.Linear):
-            weight = layer.weight.detach().numpy()
-            bias = None if layer.bias is None else layer.bias.detach().numpy()
+    @classmethod
+    def of(cls, layers: Layers) -> NumpyPass | None:
+        """None where the weights are not in the memory of the CPU."""
+        on_cpu = all(parameter.device.type == "cpu" for parameter in layers.parameters)
+        return cls(layers) if on_cpu else None
 
-            def linear(signal: FloatArray) -> FloatArray:
-                hidden: FloatArray = weight.dot(signal)
-                if bias is not None:
-                    hidden += bias
-                return hidden
-
-            return linear
-        if isinstance(layer, nn.Flatten):
-            return np.ravel
-        activation = _ACTIVATIONS[type(layer)]
-
-        def activate(signal: FloatArray) -> FloatArray:
-            activation(signal)  # in place: `signal` is the fresh output of the layer before
-            return signal
-
-        return activate
-
-
-NO_ACTIVATION = "id"
-
-
-_NAMES = {kind: name for name, kind in ACTIVATIONS.items()}
+    def __call__(self, state: NDArray[Any]) -> Array:
+        """Raw outputs (n_actions,) of one observation (*observation_shape)."""
+        signal: FloatArray = np.asarray(state, dtype=self._dtype)
+        if self._flattens:
+            signal = signal.ravel()
+        if signal.shape != self._shape:
+            raise ValueError(f"shape {signal.shape}, where the network takes {self._shape}")
+        for weight, bias, activate in self._steps:
+            signal = weight.dot(signal)
+            if bias is not None:
+                signal += bias
+            if activate is not None:
+                signal = activate(signal)
+        return signal.astype(np.float64, copy=False)
 
 
 @final
 @dataclass(frozen=True)
-class AffineLayer:
-    """activation(z @ weight + bias).
+class LayerArrays:
+    """The layers at given weights, as float64 arrays: what a proof is about.
 
     Attributes:
-        weight: (n_in, n_out).
-        bias: (n_out,).
-        activation: a key of `networks.ACTIVATIONS`, or "id" for none.
+        weights: one (n_out, n_in) per layer.
+        biases: one (n_out,) per layer.
+        activations: one behind each layer.
     """
 
-    weight: NDArray[Any]
-    bias: NDArray[Any]
-    activation: str
+    weights: tuple[Array, ...]
+    biases: tuple[Array, ...]
+    activations: tuple[Activation, ...]
+
+    @property
+    def n_observations(self) -> int:
+        """Length of a state."""
+        return int(self.weights[0].shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        """How many numbers the network returns."""
+        return len(self.biases[-1])
+
+    def is_finite(self) -> bool:
+        """Whether no weight is infinite or NaN."""
+        return all(np.isfinite(part).all() for part in (*self.weights, *self.biases))
+
+    def outputs(self, states: Array) -> Array:
+        """Raw outputs (n, n_outputs) at states (n, n_observations)."""
+        signal = states
+        for weight, bias, activation in zip(
+            self.weights, self.biases, self.activations, strict=True
+        ):
+            signal = signal @ weight.T + bias
+            if activation is not IDENTITY:
+                signal = np.asarray(activation.value(signal), dtype=np.float64)
+        return signal
+
+    def rounding(self, low: Array, high: Array) -> float:
+        """How far an output, or our bound of it, in float64 can be from the exact one, in a box.
+
+        Infinite if float64 might overflow. Carried through the layers are the size of what is added
+        up and its error: a dot product of n terms adds n·2⁻⁵³ of their absolute sum, an activation
+        a few units in the last place of what it is given and returns, and its jump, if it has one;
+        |σ(h)| ≤ |σ(0)| + lipschitz·|h|, and an error grows by the Lipschitz constant at most.
+
+        Bounds have more terms than outputs: of d activations, the offsets of lines are up to twice
+        as large as the values (1 + 2d times the terms), and the lines of layer k come from bounds
+        that were rounded themselves (twice 1 + 2k for each k < d). That makes 1 + 2d + 2d², and
+        twice that for the difference of two outputs.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            largest, error, depth = self._sizes(np.maximum(np.abs(low), np.abs(high)))
+        if not largest <= _LARGEST:
+            return np.inf
+        times = 2.0 * (1.0 + 2.0 * depth + 2.0 * depth**2)
+        return times * (error + 4.0 * _UNIT_ROUNDOFF * (largest + 1.0))
+
+    def _sizes(self, size: Array) -> tuple[float, float, int]:
+        """The largest number there is, the error of the outputs, and how many activations."""
+        error = np.zeros_like(size)
+        largest, depth = float(size.max(initial=0.0)), 0
+        for weight, bias, activation in zip(
+            self.weights, self.biases, self.activations, strict=True
+        ):
+            absolute = np.abs(weight)
+            size, error = absolute @ size + np.abs(bias), absolute @ error
+            error += (weight.shape[1] + 4) * _UNIT_ROUNDOFF * size
+            largest = max(largest, float(size.max()))
+            if activation is IDENTITY:
+                continue
+            depth += 1
+            before, size = size, activation.lipschitz * size + activation.at_zero
+            error *= activation.lipschitz
+            error += 8.0 * _UNIT_ROUNDOFF * (before + size) + activation.jump
+        return largest, float(error.max()), depth
 
 
-def affine_layers(module: nn.Module) -> list[AffineLayer]:
-    """The layers of a module, in order; `InvalidPolicy` if there is any other kind."""
-    layers: list[AffineLayer] = []
-    for part in _in_order(module):
-        if type(part) is nn.Linear:
-            bias = part.bias if part.bias is not None else part.weight.new_zeros(part.out_features)
-            layers.append(AffineLayer(_array(part.weight.T), _array(bias), NO_ACTIVATION))
-        elif type(part) in _NAMES and layers and layers[-1].activation == NO_ACTIVATION:
-            _refuse_options(part)
-            last = layers.pop()
-            layers.append(AffineLayer(last.weight, last.bias, _NAMES[type(part)]))
-        else:
-            raise _not_for_numpy(part)
-    return layers
+def first_layer(module: nn.Module) -> nn.Module:
+    """Of nested sequences, what sees observations first; any other module is one layer."""
+    while type(module) is nn.Sequential and len(module):
+        module = module[0]
+    return module
 
 
-def _in_order(part: nn.Module) -> list[nn.Module]:
-    """Layers without those that change nothing for flat observations."""
-    if type(part) is nn.Sequential:
-        return [one for child in part for one in _in_order(child)]
-    flattens = type(part) is nn.Flatten and (part.start_dim, part.end_dim) == (1, -1)
-    sleeps = type(part) is nn.Dropout and not part.training
-    return [] if flattens or sleeps or type(part) is nn.Identity else [part]
+@final
+class _Plan:
+    """What a network is made of, as far as it was read."""
+
+    def __init__(self) -> None:
+        self.linear: list[nn.Linear] = []
+        self.activations: list[Activation] = []
+        self.flattens = False
+        self._seen: set[int] = set()
+
+    def add(self, part: nn.Module) -> str:
+        """The next module in order; what is wrong with it here, or nothing."""
+        if isinstance(part, nn.Linear):
+            return self._add_linear(part)
+        if isinstance(part, nn.Flatten):
+            if self.linear:
+                return "is not in front of all others"
+            self.flattens = True
+        activation = ACTIVATION_OF.get(type(part))
+        if activation is not None:
+            if not self.linear or self.activations[-1] is not IDENTITY:
+                return "does not follow a Linear layer"
+            self.activations[-1] = activation
+        return ""
+
+    def _add_linear(self, layer: nn.Linear) -> str:
+        own = [id(parameter) for _, parameter in _own(layer)]
+        if len({*own}) < len(own) or self._seen & {*own}:
+            return "shares its weights with another layer"
+        if self.linear:
+            before = self.linear[-1]
+            if before.weight.shape[0] != layer.weight.shape[1]:
+                return f"does not fit {before.weight.shape[0]} outputs of the layer before"
+            if before.weight.dtype != layer.weight.dtype:
+                return "has another precision than the layer before"
+        self._seen.update(own)
+        self.linear.append(layer)
+        self.activations.append(IDENTITY)
+        return ""
 
 
-def _refuse_options(part: nn.Module) -> None:
-    altered = (isinstance(part, nn.ELU) and part.alpha != 1.0) or (
-        isinstance(part, nn.GELU) and part.approximate != "none"
-    )
-    if altered:
-        raise _not_for_numpy(part)
+def _oddity(part: nn.Module) -> str:
+    """What could make a module compute something else than its kind does, or nothing."""
+    kind = type(part)
+    if kind not in _OPTIONS:
+        return _oddity_of_kind(part)
+    if any(getattr(part, hooks) for hooks in _HOOKS):
+        return "has a hook"
+    # A method of its own, or torch's compiled one; weights that are not parameters.
+    added = part.__dict__.keys() - _ATTRIBUTES[kind]
+    replaced = [name for name in added if name in ("weight", "bias") or hasattr(kind, name)]
+    if replaced or kind.forward is not _FORWARDS[kind]:
+        return f"has {' and '.join(sorted(replaced)) or 'forward'} replaced"
+    return _oddity_of_weights(part) if isinstance(part, nn.Linear) else _oddity_of_options(part)
 
 
-def _not_for_numpy(part: nn.Module) -> InvalidPolicy:
-    named = type(part).__name__ if list(part.children()) else str(part)
-    return InvalidPolicy(
-        f"A NumPy file holds Linear layers, each with at most one activation behind it "
-        f"({', '.join(ACTIVATIONS)}); this network has {named} elsewhere or besides. Export it as "
-        "ONNX, which holds any network."
-    )
+def _oddity_of_options(part: nn.Module) -> str:
+    if part._parameters or (part._modules and not isinstance(part, nn.Sequential)):
+        return "has weights or layers of its own"
+    if any(child is None for child in part._modules.values()):
+        return "has a layer that is None"
+    if isinstance(part, nn.Dropout) and part.training:
+        return "is random in training mode (module.eval() ends that)"
+    if isinstance(part, nn.Flatten) and (part.start_dim, part.end_dim) != (1, -1):
+        return "does not flatten whole observations"
+    activation = ACTIVATION_OF.get(type(part))
+    if activation is not None and not activation.has_default_options(part):
+        return "has options that are not torch's defaults"
+    return ""
 
 
-def _array(tensor: Tensor) -> NDArray[Any]:
-    return np.ascontiguousarray(tensor.detach().cpu().numpy())
+def _oddity_of_kind(part: nn.Module) -> str:
+    if parametrize.is_parametrized(part):
+        return "is parametrised: its weights are computed anew for every pass"
+    if isinstance(part, LazyModuleMixin):
+        return "has no weights yet (they are made by its first pass)"
+    if type(part).__module__.startswith("torch.ao.nn"):
+        return "is quantised"
+    plain = next((kind.__name__ for kind in type(part).__mro__[1:] if kind in _OPTIONS), None)
+    if plain is not None:
+        return f"is a {plain} that may compute something else"
+    return "is of no kind that can be looked into"
+
+
+def _oddity_of_weights(layer: nn.Linear) -> str:
+    if set(layer._parameters) != {"weight", "bias"} or layer._modules or layer.weight is None:
+        return "has other parameters than weight and bias"
+    for name, parameter in _own(layer):
+        expected = (layer.out_features, layer.in_features)[: 2 if name == "weight" else 1]
+        if type(parameter) is not nn.Parameter or parameter.layout is not torch.strided:
+            return f"has a {name} that is not a plain tensor"
+        if parameter.dtype not in _DTYPES or parameter.device.type == "meta":
+            return f"has a {name} in {str(parameter.dtype).removeprefix('torch.')}"
+        if tuple(parameter.shape) != expected:
+            return f"has a {name} of shape {tuple(parameter.shape)}"
+    return ""
+
+
+def _called(name: str, part: nn.Module) -> str:
+    described = type(part).__name__ if part._modules else str(part)
+    return f"layer '{name}', {described}," if name else f"the network itself, {described},"
+
+
+def _own(layer: nn.Linear) -> list[tuple[str, nn.Parameter]]:
+    return [(name, p) for name, p in layer._parameters.items() if p is not None]
+
+
+def _exact(parameter: Tensor) -> Array:
+    exact: Array = parameter.detach().double().cpu().numpy().copy()
+    return exact
+
+
+def _linear_in_float64(layer: nn.Linear) -> nn.Linear:
+    # Not a deep copy, which takes longer than all else here: a layer is a hundred small objects.
+    copied = copy.copy(layer)
+    copied._parameters = {
+        name: None
+        if parameter is None
+        else nn.Parameter(
+            parameter.detach().to(torch.float64, copy=True), requires_grad=parameter.requires_grad
+        )
+        for name, parameter in layer._parameters.items()
+    }
+    return copied

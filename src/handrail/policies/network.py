@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from handrail.errors import InvalidPolicy, InvalidRun
-from handrail.policies.activation import ACTIVATIONS
-from handrail.policies.layers import plain_layers
+from handrail.policies.activation import ACTIVATIONS, IDENTITY
+from handrail.policies.layers import Layers, Refusal
 from handrail.policies.policy import Policy
 
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -72,7 +72,7 @@ class Architecture:
             for n_in, n_out in pairwise(widths):
                 layers += [
                     _linear(n_in, n_out, _DTYPES[self.dtype]),
-                    ACTIVATIONS[self.activation](),
+                    ACTIVATIONS[self.activation].kind(),
                 ]
         module = nn.Sequential(*layers[:-1])
         if scale is not None:
@@ -82,21 +82,22 @@ class Architecture:
     @classmethod
     def of(cls, module: nn.Module) -> Architecture | None:
         """Of a network that `build` could have built; None for any other."""
-        layers = plain_layers(module)
-        linear, between = layers[::2], layers[1::2]
-        kinds = {type(layer) for layer in between}
-        names = [name for name, kind in ACTIVATIONS.items() if {kind} == kinds]
-        dtypes = {str(p.dtype).removeprefix("torch.") for p in module.parameters()}
-        regular = (
-            all(type(layer) is nn.Linear and layer.bias is not None for layer in linear)
-            and len(linear) == len(between) + 1
-            and len(dtypes) == 1
-            and len(names) == 1
-        )
-        if not regular:
+        layers = Layers.of(module)
+        if isinstance(layers, Refusal):
             return None
-        hidden = tuple(int(layer.out_features) for layer in linear[:-1])  # type: ignore[arg-type]
-        return cls(hidden, names[0], dtypes.pop())
+        first, n = int(layers.flattens), len(layers.linear)
+        built = [f"{first + 2 * k}.{part}" for k in range(n) for part in ("weight", "bias")]
+        *between, last = layers.activations
+        if (
+            [name for name, _ in module.named_parameters()] != built
+            or last is not IDENTITY
+            or IDENTITY in between
+            or len({activation.name for activation in between}) > 1
+        ):
+            return None
+        hidden = tuple(layer.out_features for layer in layers.linear[:-1])
+        activation = between[0].name if between else cls.activation
+        return cls(hidden, activation, str(layers.dtype).removeprefix("torch."))
 
 
 def fresh_network(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from handrail._types import Array
 from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.policies.fused import FusedNetwork
-from handrail.policies.layers import PlainMLP, in_float64
+from handrail.policies.layers import Layers, NumpyPass, first_layer
 from handrail.policies.quantity import Quantity
 
 # Rows in one forward pass: (rows, 5000) activations that stay in the cache.
@@ -48,8 +49,7 @@ class Policy(ABC):
                 "policy. Set requires_grad=True on the parameters that may move."
             )
         self.module = module
-        self._plain = PlainMLP.of(module)
-        self._fused = FusedNetwork.of(module)
+        self._read()
 
     _raw_name: ClassVar[str]
 
@@ -96,9 +96,9 @@ class Policy(ABC):
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
         """The trainable parameters, in the order of the module."""
-        fused = self.fused()
-        if fused is not None:
-            return fused.parameters
+        layers = self.layers()
+        if layers is not None and layers.trainable:
+            return layers.parameters
         return tuple(p for p in self.module.parameters() if p.requires_grad)
 
     @property
@@ -113,9 +113,17 @@ class Policy(ABC):
         """
         if self.dtype == torch.float64:
             return self
-        copied = self.with_module(in_float64(self.module))
+        layers, first = self.layers(), np.asarray(states)[:1]
+        if layers is None:
+            # Weights that are computed in every pass (torch's older weight_norm) can be copied only
+            # as a pass without gradients leaves them.
+            self.raw(first)
+            module = copy.deepcopy(self.module).double()
+        else:
+            module = layers.in_float64()
+        copied = self.with_module(module)
         try:
-            copied.raw(np.asarray(states)[:1])
+            copied.raw(first)
         except ShapeMismatch:  # a layer that casts to float32
             return self
         return copied
@@ -167,20 +175,35 @@ class Policy(ABC):
         raw: Array = torch.cat(chunks).double().cpu().numpy()
         return raw
 
+    def layers(self) -> Layers | None:
+        """The plain network that the module is at present; None if only torch can evaluate it.
+
+        Asked before every pass that does not call the module, so that what acts is what is
+        measured, whatever was done to the module meanwhile.
+        """
+        if self._layers is not None and not self._layers.is_current():
+            self._read()
+        return self._layers
+
     def fused(self) -> FusedNetwork | None:
         """The compiled form of the network at its present weights, where there is one."""
-        if self._fused is not None and not self._fused.is_of(self.module):
-            self._fused = FusedNetwork.of(self.module)
-        return self._fused
+        layers = self.layers()
+        return self._fused if layers is not None and layers.trainable else None
+
+    def _read(self) -> None:
+        """Find out how the module can be evaluated."""
+        read = Layers.of(self.module)
+        self._layers = read if isinstance(read, Layers) else None
+        self._numpy = None if self._layers is None else NumpyPass.of(self._layers)
+        self._fused = None if self._layers is None else FusedNetwork.of(self._layers)
 
     def _raw_of_one(self, state: NDArray[Any]) -> Array:
-        if self._plain is not None and not self._plain.is_current():
-            self._plain = PlainMLP.of(self.module)
-        if self._plain is None:
+        self.layers()
+        if self._numpy is None:
             raw: Array = self.raw(state[None])[0]
             return raw
         try:
-            return self._plain(state)
+            return self._numpy(state)
         except ValueError as error:
             raise self._refusal(state[None], error) from error
 
@@ -191,7 +214,7 @@ class Policy(ABC):
         )
 
     def _expectation(self) -> str:
-        first = next(iter(self.module.children()), None)
+        first = first_layer(self.module)
         return f"; it observes {first.in_features} values" if isinstance(first, nn.Linear) else ""
 
     def _not_finite(self, state: NDArray[Any]) -> InvalidPolicy:
@@ -209,6 +232,11 @@ def _refuse_mixing_of_samples(module: nn.Module) -> None:
             raise InvalidPolicy(
                 f"{type(part).__name__} '{name}' mixes the states of a batch, so no state has a "
                 "policy of its own. Call module.eval() first."
+            )
+        if type(part).__module__.startswith("torch.ao.nn.quantized.dynamic"):
+            raise InvalidPolicy(
+                f"{type(part).__name__} '{name}' is quantised: it rounds by what else is in a "
+                "batch, so no state has a policy of its own. Quantise an exported file instead."
             )
         if isinstance(part, nn.modules.dropout._DropoutNd) and part.training and part.p > 0.0:
             raise InvalidPolicy(

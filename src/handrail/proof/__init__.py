@@ -1,7 +1,13 @@
 """It holds at every state of a region, or here is one where it does not."""
 
 from handrail.proof.branch_and_bound import Budget, Leaves
-from handrail.proof.certificate import CellCache, Certificate, Certificates, certify
+from handrail.proof.certificate import (
+    CellCache,
+    Certificate,
+    Certificates,
+    certify,
+    provable_layers,
+)
 from handrail.proof.certificate_file import verify_certificates, write_certificates
 from handrail.proof.margin import at_least, at_most
 
@@ -14,6 +20,7 @@ __all__ = [
     "at_least",
     "at_most",
     "certify",
+    "provable_layers",
     "verify_certificates",
     "write_certificates",
 ]

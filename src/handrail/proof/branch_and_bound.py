@@ -119,7 +119,7 @@ def prove(
             cover = cover.take(order[:_CELLS_AT_ONCE])
         bounds = inside.bounds(cover.cells)
         n_cells += len(cover)
-        if np.isnan(bounds.lowest).any():
+        if not (bounds.lowest < np.inf).all():  # NaN, or an overflow
             return ended("a bound is not a number")
         done = bounds.lowest >= rounding
         if done.any():

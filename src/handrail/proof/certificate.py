@@ -28,12 +28,12 @@ from handrail.constraints import (
     refuse_wrong_types,
     state_in_words,
 )
-from handrail.errors import InvalidConstraint, ShapeMismatch
-from handrail.policies import Layers, Policy
+from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
+from handrail.policies import ACTIVATIONS, IDENTITY, RELU, LayerArrays, Layers, Policy, Refusal
 from handrail.proof.bounder import Bounder
 from handrail.proof.branch_and_bound import Budget, Leaves, Watch, prove
 from handrail.proof.margin import Margin, at_least, at_most
-from handrail.proof.relaxation import Relaxation
+from handrail.proof.relaxation import Relaxation, has_lines
 from handrail.proof.vertex_bound import VertexBound
 from handrail.regions import Cells, Cover, ExactCover, Points, Region
 from handrail.rulebook import AnyConstraints, constraints_of
@@ -46,6 +46,9 @@ _SHOWN = 1e6
 
 # Cells with more vertices are bounded by linear relaxation, which does not visit them.
 _MANY_VERTICES = 128
+
+
+_TOO_LARGE = "weights or states are so large that float64 might overflow"
 
 
 @final
@@ -219,7 +222,7 @@ def certify(
     """Prove that a constraint holds at every state of its place, or find a state where it does not.
 
     Args:
-        policy: nn.Sequential of Linear layers with ReLU, Tanh or Sigmoid between them.
+        policy: nn.Sequential of Linear layers with activations between them.
         constraints: one, on a region or at points, about one state at a time; or several, as a
             list, a `Rulebook`, or the path or bundled name of a constraint file.
         tolerance: violations up to this are allowed.
@@ -250,7 +253,7 @@ def certify_from(
     if not isinstance(constraint, PlacedConstraint):
         raise _relates_states(constraint)
     start = perf_counter()
-    layers = Layers.of(policy.module)
+    layers = provable_layers(policy)
     question = _Question.of(policy, layers, constraint, tolerance)
     if not layers.is_finite():
         certificate = question.unknown("a weight of the network is not finite")
@@ -262,13 +265,29 @@ def certify_from(
     return replace(certificate, seconds=perf_counter() - start)
 
 
+def provable_layers(policy: Policy) -> LayerArrays:
+    """The network that a proof is about; `InvalidPolicy` if none can be."""
+    read = Layers.of(policy.module)
+    if isinstance(read, Layers):
+        unknown = [one.name for one in read.activations if not has_lines(one)]
+        if not unknown:
+            return read.arrays()
+        read = Refusal(f"no lines are known between which {unknown[0]} lies")
+    raise InvalidPolicy(
+        f"Nothing can be proven about this network: {read.reason}. Proofs look into nn.Sequential "
+        f"of Linear layers, each with at most one activation behind it ({', '.join(ACTIVATIONS)}), "
+        "as torch has them. Such a network can still be made to obey on samples of a region "
+        "(prove=False)."
+    )
+
+
 @final
 @dataclass(frozen=True)
 class _Question:
     """A constraint and the network it is asked of."""
 
     policy: Policy
-    layers: Layers
+    layers: LayerArrays
     constraint: PlacedConstraint
     row: Rows  # at one of the states
     tolerance: float
@@ -277,7 +296,7 @@ class _Question:
     def of(
         cls,
         policy: Policy,
-        layers: Layers,
+        layers: LayerArrays,
         constraint: PlacedConstraint,
         tolerance: float,
     ) -> _Question:
@@ -287,8 +306,8 @@ class _Question:
                 f"{constraint.name!r} has {states[0].size} coordinates but the policy observes "
                 f"{layers.n_observations}. Give a range or a value for each."
             )
-        refuse_other_quantity(constraint, len(layers.biases[-1]), policy)
-        row = constraint.rows_at(states, len(layers.biases[-1]))
+        refuse_other_quantity(constraint, layers.n_outputs, policy)
+        row = constraint.rows_at(states, layers.n_outputs)
         if not row.is_about_one_state().all():
             raise _relates_states(constraint)
         return cls(policy.in_float64(states), layers, constraint, row, tolerance)
@@ -370,12 +389,14 @@ def _evaluate(question: _Question, where: Points) -> Certificate:
     flat = where.states.reshape(len(where), -1)
     rounding = question.layers.rounding(flat.min(axis=0), flat.max(axis=0))
     worst, method = [], "evaluation"
+    if not np.isfinite(rounding):
+        return question.unknown(_TOO_LARGE, method)
     for margin in question.margins():
         margins = Relaxation(question.layers, margin).margins(flat)
         broken = where.states[margins < -rounding]
         if len(broken):
             return question.counterexample(broken, method, cells=0)
-        if not (margins >= rounding).all():
+        if not (np.isfinite(margins) & (margins >= rounding)).all():
             return question.unknown("a value is too near to its bound for float64", method)
         worst.append(margin.worst_value(float(margins.min()) - rounding))
     return question.certified(worst, method, cells=0)
@@ -392,6 +413,8 @@ def _prove(
     low = np.min([cover.cells.low.min(axis=0) for cover in covers], axis=0)
     high = np.max([cover.cells.high.max(axis=0) for cover in covers], axis=0)
     rounding = question.layers.rounding(low, high)
+    if not np.isfinite(rounding):
+        return question.unknown(_TOO_LARGE)
     worst, cells, method = [], 0, ""
     leaves: list[Leaves] = []
 
@@ -414,8 +437,8 @@ def _prove(
     return replace(question.certified(worst, method, cells), leaves=tuple(leaves))
 
 
-def _bounder(layers: Layers, margin: Margin, many_vertices: bool) -> tuple[Bounder, str]:
-    if len(layers.weights) == 2 and layers.activation == "relu" and not many_vertices:
+def _bounder(layers: LayerArrays, margin: Margin, many_vertices: bool) -> tuple[Bounder, str]:
+    if layers.activations == (RELU, IDENTITY) and not many_vertices:
         return VertexBound.of(layers, margin), "vertex bound"
     return Relaxation(layers, margin), "linear relaxation"
 

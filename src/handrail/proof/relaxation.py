@@ -1,8 +1,10 @@
-"""Linear relaxation bounds (CROWN): networks of any depth with ReLU, tanh or sigmoid.
+"""Linear relaxation bounds (CROWN): networks of any depth with any activations of the table.
 
 On an interval every activation lies between two lines. Substituting them layer by layer, from a
 difference of outputs back to the state, leaves an affine function above it on the whole cell. A
 log-sum-exp of affine functions is convex, so its maximum over the cell is at a vertex.
+
+The lines of each activation are at the end, by its name: one that is not there proves nothing.
 """
 
 from __future__ import annotations
@@ -12,10 +14,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, final
 
 import numpy as np
-from scipy.special import expit
 
-from handrail._types import Array
-from handrail.policies import Layers
+from handrail._types import Array, Mask
+from handrail.policies import IDENTITY, Activation, LayerArrays
 from handrail.proof.bounder import Bounder, Bounds, bounds_by_block
 from handrail.proof.margin import Margin, log_sum_exp
 from handrail.regions import Cells
@@ -31,14 +32,7 @@ _BLOCK = 2**23
 _MANY_VERTICES = 256
 
 
-_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
-    "relu": lambda hidden: np.maximum(hidden, 0.0),
-    "tanh": np.tanh,
-    "sigmoid": expit,
-}
-
-
-class _Lines(NamedTuple):
+class Lines(NamedTuple):
     """Below and above an activation: slope · h + offset, each (n, width)."""
 
     lower_slope: Array
@@ -57,13 +51,13 @@ class Relaxation(Bounder):
         margin: what is bounded.
     """
 
-    layers: Layers
+    layers: LayerArrays
     margin: Margin
     importance: Array = field(init=False)
     levels: int = field(init=False, default=_LEVELS)
 
     def __post_init__(self) -> None:
-        size = np.ones(len(self.layers.biases[-1]))
+        size = np.ones(self.layers.n_outputs)
         for weight in reversed(self.layers.weights):
             size = size @ np.abs(weight)
         object.__setattr__(self, "importance", size + 1e-300)
@@ -85,57 +79,51 @@ class Relaxation(Bounder):
 
     def _bounds(self, cells: Cells) -> Bounds:
         layers = self.layers
-        lines: list[_Lines] = []
-        for depth in range(len(layers.weights) - 1):
-            rows = np.broadcast_to(
-                layers.weights[depth], (len(cells), *layers.weights[depth].shape)
-            )
-            slope, offset = self._above(rows, layers.biases[depth], lines)
+        lines: list[Lines | None] = []  # None where they would be the function itself
+        for weight, bias, activation in zip(
+            layers.weights, layers.biases, layers.activations, strict=True
+        ):
+            if activation is IDENTITY:
+                lines.append(None)
+                continue
+            rows = np.broadcast_to(weight, (len(cells), *weight.shape))
+            slope, offset = self._above(rows, bias, lines)
             highest = cells.highest(slope) + offset
-            slope, offset = self._above(-rows, -layers.biases[depth], lines)
+            slope, offset = self._above(-rows, -bias, lines)
             lowest = -(cells.highest(slope) + offset)
-            lines.append(_lines(layers.activation, lowest, highest))
-        differences, constants = self._differences(cells)
-        rows = differences @ layers.weights[-1]
-        slope, offset = self._above(rows, differences @ layers.biases[-1] + constants, lines)
+            lines.append(lines_between(activation, lowest, highest))
+        slope, offset = self._above(*self._differences(cells), lines)
         return _worst_vertex(cells, slope, offset)
 
     def _differences(self, cells: Cells) -> tuple[Array, Array]:
         """Of every cell, at its centre: (n, n_negative, n_actions) and (n, n_negative)."""
-        found = [self.margin.differences(raw) for raw in self._raw(cells.centres)]
+        found = [self.margin.differences(raw) for raw in self.layers.outputs(cells.centres)]
         return np.stack([d for d, _ in found]), np.stack([c for _, c in found])
 
-    def _above(self, rows: Array, offset: Array, lines: list[_Lines]) -> tuple[Array, Array]:
-        """An affine function of the state above rows · (output of the last relaxed layer).
+    def _above(self, rows: Array, offset: Array, lines: list[Lines | None]) -> tuple[Array, Array]:
+        """An affine function of the state above rows · (what the layers with these lines return).
 
         Args:
-            rows: (n, m, width) linear functions of that output.
+            rows: (n, m, width) linear functions of that.
             offset: (m,) or (n, m), added.
-            lines: of the layers below.
+            lines: of the first layers.
         """
         slope = rows
         total = np.broadcast_to(offset, rows.shape[:2]).copy()
         for depth in range(len(lines) - 1, -1, -1):
             at = lines[depth]
-            rising, falling = np.maximum(slope, 0.0), np.minimum(slope, 0.0)
-            total += (rising @ at.upper_offset[:, :, None])[:, :, 0]
-            total += (falling @ at.lower_offset[:, :, None])[:, :, 0]
-            hidden = rising * at.upper_slope[:, None] + falling * at.lower_slope[:, None]
-            total += hidden @ self.layers.biases[depth]
-            slope = hidden @ self.layers.weights[depth]
+            if at is not None:
+                rising, falling = np.maximum(slope, 0.0), np.minimum(slope, 0.0)
+                total += (rising @ at.upper_offset[:, :, None])[:, :, 0]
+                total += (falling @ at.lower_offset[:, :, None])[:, :, 0]
+                slope = rising * at.upper_slope[:, None] + falling * at.lower_slope[:, None]
+            total += slope @ self.layers.biases[depth]
+            slope = slope @ self.layers.weights[depth]
         return slope, total
-
-    def _raw(self, states: Array) -> Array:
-        activate = _FUNCTIONS[self.layers.activation]
-        values = states
-        for weight, bias in zip(self.layers.weights[:-1], self.layers.biases[:-1], strict=True):
-            values = activate(values @ weight.T + bias)
-        result: Array = values @ self.layers.weights[-1].T + self.layers.biases[-1]
-        return result
 
     def margins(self, states: Array) -> Array:
         """The margin itself."""
-        return self.margin.of_raw(self._raw(states))
+        return self.margin.of_raw(self.layers.outputs(states))
 
 
 def _worst_vertex(cells: Cells, slope: Array, offset: Array) -> Bounds:
@@ -150,47 +138,167 @@ def _worst_vertex(cells: Cells, slope: Array, offset: Array) -> Bounds:
     return Bounds(-values[rows, worst], vertices[rows, worst])
 
 
-def _lines(activation: str, low: Array, high: Array) -> _Lines:
-    return _relu_lines(low, high) if activation == "relu" else _s_lines(activation, low, high)
+def has_lines(activation: Activation) -> bool:
+    """Whether anything can be proven of a network with it."""
+    return activation is IDENTITY or activation.name in _LINES
 
 
-def _relu_lines(low: Array, high: Array) -> _Lines:
+def lines_between(activation: Activation, low: Array, high: Array) -> Lines:
+    """Lines below and above an activation on intervals [low, high], all (n, width)."""
+    return _LINES[activation.name](activation, low, high)
+
+
+# In what follows l, u and m are the ends and the middle of an interval, w is its width, and f is
+# the activation. Of lines that are sound the best is that which is nearest at m: the area between
+# it and f is then least.
+
+
+def _tangent(activation: Activation, at: Array) -> tuple[Array, Array]:
+    """Slope and offset."""
+    slope = activation.slopes(at)
+    return slope, activation.value(at) - slope * at
+
+
+def _chord(activation: Activation, low: Array, high: Array) -> tuple[Array, Array, Array]:
+    """Slope, and the offsets through the lower and through the higher end.
+
+    The slope is that of the chord but for rounding, which on tiny intervals is all there is: it is
+    cut to what slopes there are. The two offsets differ then. f less a line is convex where f is,
+    so it is highest at one of the ends, whatever the slope: the line through the end that needs
+    the larger offset is above f. Likewise below, where f is concave.
+    """
+    at_low, at_high = activation.value(low), activation.value(high)
+    slope = (at_high - at_low) / np.maximum(high - low, np.finfo(np.float64).tiny)
+    slope = np.clip(slope, -activation.lipschitz, activation.lipschitz)
+    by_low, by_high = at_low - slope * low, at_high - slope * high
+    return slope, np.minimum(by_low, by_high), np.maximum(by_low, by_high)
+
+
+def _relu_lines(activation: Activation, low: Array, high: Array) -> Lines:
     """The chord above; below, a line through 0 of slope 0 or 1, whichever is nearer."""
+    del activation
     inactive, active = high <= 0.0, low >= 0.0
     chord = np.where(inactive | active, 0.0, high) / np.where(inactive | active, 1.0, high - low)
     upper = np.where(active, 1.0, chord)
     upper_offset = -chord * np.where(inactive, 0.0, low)
     lower = np.where(active, 1.0, np.where(inactive, 0.0, (high > -low).astype(np.float64)))
-    return _Lines(lower, np.zeros_like(low), upper, upper_offset)
+    return Lines(lower, np.zeros_like(low), upper, upper_offset)
 
 
-def _s_lines(activation: str, low: Array, high: Array) -> _Lines:
+def _convex_lines(activation: Activation, low: Array, high: Array) -> Lines:
+    """Of a convex activation: the chord above, the tangent in the middle below."""
+    upper, _, upper_offset = _chord(activation, low, high)
+    return Lines(*_tangent(activation, 0.5 * (low + high)), upper, upper_offset)
+
+
+def _clipping_lines(activation: Activation, low: Array, high: Array) -> Lines:
+    """Of h cut to [-1, 1]: convex where no interval reaches beyond 1, concave above -1.
+
+    Where it reaches beyond both, the lines from one end to the other kink: above, from (l, -1) to
+    (1, 1); below, from (-1, -1) to (u, 1).
+    """
+    slope, below, above = _chord(activation, low, high)
+    middle, middle_offset = _tangent(activation, 0.5 * (low + high))
+    convex, concave = high <= 1.0, low >= -1.0
+    rising = 2.0 / np.where(convex | concave, 2.0, 1.0 - low)
+    falling = 2.0 / np.where(convex | concave, 2.0, high + 1.0)
+    upper = np.where(convex, slope, np.where(concave, middle, rising))
+    upper_offset = np.where(convex, above, np.where(concave, middle_offset, 1.0 - rising))
+    lower = np.where(concave, slope, np.where(convex, middle, falling))
+    lower_offset = np.where(concave, below, np.where(convex, middle_offset, falling - 1.0))
+    return Lines(lower, lower_offset, upper, upper_offset)
+
+
+def _s_lines(activation: Activation, low: Array, high: Array) -> Lines:
     """Of an S-shaped activation: convex below 0, concave above, steepest at 0."""
-    function = _FUNCTIONS[activation]
-    slope_at = _tanh_slope if activation == "tanh" else _sigmoid_slope
-    at_low, at_high = function(low), function(high)
-    middle = 0.5 * (low + high)
-    at_middle = function(middle)
-    chord = (at_high - at_low) / np.maximum(high - low, np.finfo(np.float64).tiny)
-    flat = high - low < 1e-9  # a chord of rounding errors; lines of slope 0 are as good
-    chord = np.where(flat, 0.0, chord)
-    tangent = np.where(flat, 0.0, slope_at(at_middle))
+    slope, below, above = _chord(activation, low, high)
+    tangent, tangent_offset = _tangent(activation, 0.5 * (low + high))
     # The derivative has one peak, so on an interval it is lowest at an end: parallel lines of that
     # slope through the two ends are above and below, whatever the signs.
-    gentle = np.where(flat, 0.0, np.minimum(slope_at(at_low), slope_at(at_high)))
+    gentle = np.minimum(activation.slopes(low), activation.slopes(high))
     concave, convex = low >= 0.0, high <= 0.0
-    upper = np.where(concave & ~flat, tangent, np.where(convex & ~flat, chord, gentle))
-    lower = np.where(concave & ~flat, chord, np.where(convex & ~flat, tangent, gentle))
-    upper_at = np.where(concave & ~flat, at_middle - tangent * middle, at_high - upper * high)
-    lower_at = np.where(convex & ~flat, at_middle - tangent * middle, at_low - lower * low)
-    return _Lines(lower, lower_at, upper, upper_at)
+    upper = np.where(concave, tangent, np.where(convex, slope, gentle))
+    lower = np.where(concave, slope, np.where(convex, tangent, gentle))
+    upper_through = activation.value(high) - gentle * high
+    lower_through = activation.value(low) - gentle * low
+    upper_offset = np.where(concave, tangent_offset, np.where(convex, above, upper_through))
+    lower_offset = np.where(concave, below, np.where(convex, tangent_offset, lower_through))
+    return Lines(lower, lower_offset, upper, upper_offset)
 
 
-def _tanh_slope(value: Array) -> Array:
-    """The derivative of tanh where it has this value."""
-    return 1.0 - value * value
+@final
+@dataclass(frozen=True)
+class _NearReluLines:
+    """Of GELU and SiLU, which are between ReLU less a little and ReLU, and almost convex.
+
+    Three pairs of lines are sound. The nearest is taken, on each side for itself.
+
+    - f'' ≥ -κ everywhere, so f + κ(h - m)²/2 is convex. It lies below its chord, which is that of f
+      and κw²/8; it lies above its tangent at m, which is that of f, while the square is at most
+      κw²/4 / 2. So f is below its chord + κw²/8 and above its tangent at m - κw²/8.
+    - Where f'' ≤ 0, beyond the inflection points, f is below its tangent and above its chord.
+    - relu - gap ≤ f ≤ relu, so the lines of ReLU hold, the lower one less the gap: for wide
+      intervals.
+
+    Attributes:
+        curvature: κ. GELU: f'' = φ(h)(2 - h²) is lowest at ±2, -2φ(2) = -0.10798. SiLU:
+            f'' = σ(h)σ(-h)(2 - h tanh(h/2)) is lowest at ±3.436, -0.036914.
+        inflection: f'' ≤ 0 beyond it. GELU: √2 = 1.41421. SiLU: h tanh(h/2) = 2 at 2.39936.
+        gap: of h > 0, the largest h - f(h). GELU: 0.169972. SiLU: 0.278465.
+    """
+
+    curvature: float
+    inflection: float
+    gap: float
+
+    def __call__(self, activation: Activation, low: Array, high: Array) -> Lines:
+        """The lines on intervals."""
+        middle, width = 0.5 * (low + high), high - low
+        slope, below, above = _chord(activation, low, high)
+        tangent, tangent_offset = _tangent(activation, middle)
+        bend = 0.125 * self.curvature * width * width
+        relu = _relu_lines(activation, low, high)
+        lower = _Nearest(middle, tangent, tangent_offset - bend, 1.0)
+        upper = _Nearest(middle, slope, above + bend, -1.0)
+        concave = (low >= self.inflection) | (high <= -self.inflection)
+        lower.offer(slope, below, concave)
+        upper.offer(tangent, tangent_offset, concave)
+        lower.offer(relu.lower_slope, relu.lower_offset - self.gap, True)
+        upper.offer(relu.upper_slope, relu.upper_offset, True)
+        return Lines(lower.slope, lower.offset, upper.slope, upper.offset)
 
 
-def _sigmoid_slope(value: Array) -> Array:
-    """The derivative of the sigmoid where it has this value."""
-    return value * (1.0 - value)
+@final
+class _Nearest:
+    """Of lines on one side of an activation, the nearest in the middle of the interval.
+
+    Args:
+        middle: (n, width).
+        slope: of a first line.
+        offset: of that line.
+        side: 1 for lines below, of which the highest is nearest; -1 above.
+    """
+
+    def __init__(self, middle: Array, slope: Array, offset: Array, side: float) -> None:
+        self.slope, self.offset = slope, offset
+        self._middle, self._side = middle, side
+
+    def offer(self, slope: Array, offset: Array, sound: Mask | bool) -> None:
+        """Another line, which may be taken where it is sound."""
+        nearer = (slope - self.slope) * self._middle + (offset - self.offset)
+        taken = sound & (self._side * nearer > 0.0)
+        self.slope = np.where(taken, slope, self.slope)
+        self.offset = np.where(taken, offset, self.offset)
+
+
+_LINES: dict[str, Callable[[Activation, Array, Array], Lines]] = {
+    "relu": _relu_lines,
+    "leaky_relu": _convex_lines,
+    "elu": _convex_lines,
+    "softplus": _convex_lines,
+    "hardtanh": _clipping_lines,
+    "tanh": _s_lines,
+    "sigmoid": _s_lines,
+    "gelu": _NearReluLines(curvature=0.108, inflection=1.4143, gap=0.17),
+    "silu": _NearReluLines(curvature=0.03692, inflection=2.3994, gap=0.2785),
+}

@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 
 from handrail._types import Array
-from handrail.policies import Layers
+from handrail.policies import LayerArrays
 from handrail.proof.bounder import Bounder, Bounds, bounds_by_block
 from handrail.proof.margin import Margin, log_sum_exp
 from handrail.regions import Cells
@@ -62,7 +62,7 @@ class VertexBound(Bounder):
         object.__setattr__(self, "importance", sizes @ np.abs(self.inward) + 1e-300)
 
     @classmethod
-    def of(cls, layers: Layers, margin: Margin) -> VertexBound:
+    def of(cls, layers: LayerArrays, margin: Margin) -> VertexBound:
         """The bound before anything is known about a cell."""
         (inward, outward), (inward_bias, outward_bias) = layers.weights, layers.biases
         slope = np.zeros((len(outward), inward.shape[1]))

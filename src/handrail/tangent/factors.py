@@ -17,9 +17,11 @@ from typing import Any, final
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
+from torch.func import grad, vmap
 from torch.nn import functional
 from torch.utils.hooks import RemovableHandle
+
+from handrail.tangent.substitution import call_with
 
 _PROBES = 4
 
@@ -193,7 +195,7 @@ class Factoriser:
         """Gradients of all other parameters, state by state (torch.func)."""
 
         def selected(parameters: dict[str, Tensor], state: Tensor, weights: Tensor) -> Tensor:
-            logits = functional_call(self._module, parameters, (state[None],))
+            logits = call_with(self._module, parameters, state[None])
             total: Tensor = (logits[0] * weights).sum()
             return total
 
@@ -205,7 +207,10 @@ class Factoriser:
 
 
 def _has_closed_form(layer: nn.Module) -> bool:
-    if not any(p.requires_grad for p in layer.parameters(recurse=False)):
+    own = layer._parameters
+    if own.keys() != {"weight", "bias"}:  # not, if its weight is computed (torch's weight_norm)
+        return False
+    if not any(p is not None and p.requires_grad for p in own.values()):
         return False
     if type(layer) is nn.Conv2d:
         return (

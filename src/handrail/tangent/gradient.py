@@ -15,11 +15,11 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.autograd import forward_ad
-from torch.func import functional_call
 
 from handrail._types import Array
 from handrail.errors import InvalidPolicy
 from handrail.policies import ROWS_PER_PASS, Policy
+from handrail.tangent.substitution import call_with
 
 Weigh = Callable[[Array, slice], Array]
 
@@ -87,7 +87,7 @@ def push_forward(policy: Policy, states: ArrayLike, direction: Gradient) -> Arra
         }
         for chunk in policy.to_tensor(states).split(ROWS_PER_PASS):
             try:
-                raw = functional_call(policy.module, duals, (chunk,))
+                raw = call_with(policy.module, duals, chunk)
             except RuntimeError as error:
                 raise InvalidPolicy(
                     f"{type(policy.module).__name__} has a part that torch cannot differentiate in "

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from handrail._types import Array
-from handrail.policies import ROWS_PER_PASS, Chain, Policy
+from handrail.policies import ROWS_PER_PASS, Policy
 from handrail.tangent.factors import Factor, Factoriser, OuterFactor, concatenate_factors
 
 # Factors held at a time; 512 MiB are some 6,500 rows of a 5000-wide network.
@@ -76,14 +76,14 @@ class Functionals:
 
 def _factoriser(policy: Policy, example: Tensor) -> Callable[[Tensor, Tensor], list[Factor]]:
     """Inputs (n, …) and weights (n, r, n_actions) to factors, without a graph where it can be."""
-    chain = Chain.of(policy.module)
-    if chain is None:
+    layers = policy.layers()
+    if layers is None or not layers.trainable:
         return Factoriser(policy.module, example)
 
     def factorise(inputs: Tensor, weights: Tensor) -> list[Factor]:
         return [
             OuterFactor(one.inputs.double(), one.signals.double(), one.has_bias)
-            for one in chain.passes(inputs, weights)
+            for one in layers.passes(inputs, weights)
         ]
 
     return factorise
