@@ -114,15 +114,18 @@ def _value(function: Any) -> Callable[[FloatArray], FloatArray]:
     return typed
 
 
+RELU = Activation(
+    "relu",
+    nn.ReLU,
+    _value(lambda z: np.maximum(z, 0.0)),
+    functional.relu,
+    lambda _, after: after > 0.0,
+    "np.maximum(z, 0)",
+)
+
+
 _TABLE = (
-    Activation(
-        "relu",
-        nn.ReLU,
-        _value(lambda z: np.maximum(z, 0.0)),
-        functional.relu,
-        lambda _, after: after > 0.0,
-        "np.maximum(z, 0)",
-    ),
+    RELU,
     Activation(
         "tanh",
         nn.Tanh,
@@ -205,9 +208,6 @@ ACTIVATIONS: dict[str, Activation] = {activation.name: activation for activation
 
 
 ACTIVATION_OF: dict[type[nn.Module], Activation] = {one.kind: one for one in _TABLE}
-
-
-RELU = ACTIVATIONS["relu"]
 
 
 # Behind a layer that has none.
