@@ -9,9 +9,13 @@ import pytest
 
 import handrail as hr
 from handrail.errors import ActionSum, Coordinate, InvalidConstraint, Term, Words
+from handrail.rulebook.findings import file_words
 
 FILE = Words(
-    coordinates=["x", "phi"], actions=["left", "right"], terms={"Box": "a box"}, says_class=False
+    coordinates=["x", "phi"],
+    actions=["left", "right"],
+    terms={Term.CURVE: "it"},
+    says_class=False,
 )
 
 
@@ -19,13 +23,13 @@ def test_fields_are_told_by_index_or_by_name() -> None:
     error = InvalidConstraint(
         "{where} has no {coordinate}: {action} is {value:.2f}.",
         about="Equal",
-        where=Term("Box"),
+        where=Term.CURVE,
         coordinate=Coordinate(1),
         action=ActionSum({0: 0.5, 1: 1.0}, "action"),
         value=0.25,
     )
-    assert str(error) == "Equal: Box has no coordinate 1: 0.5·action 0 + action 1 is 0.25."
-    assert error.told(FILE) == "a box has no phi: 0.5·left + right is 0.25."
+    assert str(error) == "Equal: Curve has no coordinate 1: 0.5·action 0 + action 1 is 0.25."
+    assert error.told(FILE) == "it has no phi: 0.5·left + right is 0.25."
 
 
 def test_a_message_without_fields_is_no_template() -> None:
@@ -34,8 +38,12 @@ def test_a_message_without_fields_is_no_template() -> None:
 
 
 def test_words_that_a_file_has_none_for_stay() -> None:
-    error = InvalidConstraint("Use {it}.", it=Term("Points"))
+    error = InvalidConstraint("Use {it}.", it=Term.POINTS)
     assert error.told(FILE) == str(error) == "Use Points."
+
+
+def test_a_file_has_words_for_every_term() -> None:
+    assert set(file_words().terms) == set(Term)
 
 
 def test_errors_survive_the_way_between_processes() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import final
 
 
@@ -42,11 +43,17 @@ class ActionSum:
 
 
 @final
-@dataclass(frozen=True)
-class Term:
+class Term(Enum):
     """Words of Python, such as the name of a class, for which a constraint file has its own."""
 
-    words: str
+    CURVE = "Curve"
+    POLYTOPE = "Polytope"
+    POINTS = "Points"
+    T_MIN = "t_min"
+    T_MAX = "t_max"
+    HALF_SPACES_MEAN = " They mean normals @ x <= offsets."
+    FEWER_COORDINATES = "leave a coordinate to others={index: value}"
+    TWO_BOUNDS = "Use Between(lower, upper, …) there, or Points."
 
 
 @final
@@ -63,13 +70,13 @@ class Words:
 
     coordinates: Sequence[str] = ()
     actions: Sequence[str] = ()
-    terms: Mapping[str, str] = field(default_factory=dict)
+    terms: Mapping[Term, str] = field(default_factory=dict)
     says_class: bool = True
 
     def told(self, value: object) -> object:
         """A field of a message in these words; what is no such field, as it is."""
         if isinstance(value, Term):
-            return self.terms.get(value.words, value.words)
+            return self.terms.get(value, value.value)
         if isinstance(value, Coordinate):
             return _named(self.coordinates, "coordinate", value.index)
         if isinstance(value, ActionSum):

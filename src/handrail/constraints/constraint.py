@@ -205,7 +205,7 @@ class Bounded(PlacedConstraint):
                 "{remedy}",
                 about=type(self).__name__,
                 noun=self.quantity.noun,
-                remedy=Term("Use Between(lower, upper, …) there, or Points."),
+                remedy=Term.TWO_BOUNDS,
             )
         set_default_name(self, _bounded_in_words(str(action_sum(self.action)), lower, upper))
 

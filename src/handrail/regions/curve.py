@@ -1,4 +1,9 @@
-"""A state for every t: written as expressions, or computed by a Python function."""
+"""A curve: a state for every t, written as formulas or computed by a Python function.
+
+What happens between two values of t is known of formulas by interval arithmetic, of a function only
+by a bound on its speed. From either, boxes around pieces of the curve cover it (`CurveCover`), and
+proofs start from these; the nearest state to another is found among many and made precise.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +29,20 @@ _FORM = (
     "It is called with an array t (n,) and returns the states (n, n_coordinates): use NumPy's "
     "functions, such as np.stack([np.cos(t), np.sin(t)], axis=1), or write expressions."
 )
+
+_MAX_PIECES = 1 << 16
+_DENSE = 2049
+_OUTLINE = 257
+_PIECES_OF_BOUNDS = 256
+_PIECES_OF_COVER = 16
+_ON_THE_CURVE = 1e-9
+
+# Where a curve crosses itself, the nearest of the dense states may belong to another branch.
+_CANDIDATES = 8
+
+_GOLDEN = 0.5 * (5.0**0.5 - 1.0)
+_GOLDEN_STEPS = 50  # shrink an interval of 1/1024 of the curve to 1e-13 of it
+_STATES_AT_ONCE = 16_384
 
 
 class Path(ABC):
@@ -78,8 +97,8 @@ class WrittenPath(Path):
                 coordinate=Coordinate(int(i)),
                 written=self.written[i],
                 t=t[row],
-                t_min=Term("t_min"),
-                t_max=Term("t_max"),
+                t_min=Term.T_MIN,
+                t_max=Term.T_MAX,
             )
         return states
 
@@ -210,9 +229,6 @@ def _works_on_numbers(function: Callable[..., ArrayLike], t: float) -> bool:
         return False
 
 
-_MAX_PIECES = 1 << 16
-
-
 @final
 class CurveCover(Cover):
     """A box around every piece; smaller pieces have smaller boxes.
@@ -263,34 +279,6 @@ class CurveCover(Cover):
         return CurveCover(self.path, low, high)
 
 
-_DENSE = 2049
-
-
-_OUTLINE = 257
-
-
-_PIECES_OF_BOUNDS = 256
-
-
-_PIECES_OF_COVER = 16
-
-
-_ON_THE_CURVE = 1e-9
-
-
-# Where a curve crosses itself, the nearest of the dense states may belong to another branch.
-_CANDIDATES = 8
-
-
-_GOLDEN = 0.5 * (5.0**0.5 - 1.0)
-
-
-_GOLDEN_STEPS = 50  # shrink an interval of 1/1024 of the curve to 1e-13 of it
-
-
-_STATES_AT_ONCE = 16_384
-
-
 @final
 class Curve(Region, shape="curve"):
     """All states f(t) with t between t_min and t_max; samples are uniform in t.
@@ -325,9 +313,9 @@ class Curve(Region, shape="curve"):
             raise InvalidConstraint(
                 "{curve} does not move: f(t) is {state} for every t. Use {points} for single "
                 "states.",
-                curve=Term("Curve"),
+                curve=Term.CURVE,
                 state=self._dense[0].tolist(),
-                points=Term("Points"),
+                points=Term.POINTS,
             )
         self._low, self._high = self._make_bounds()
         self._tree = KDTree(self._dense)

@@ -1,4 +1,8 @@
-"""Coordinates in which a figure fills [-1, 1]: units do not matter there, and rounding is known."""
+"""The convex hull of points in three coordinates or more.
+
+All is computed in coordinates in which it fills [-1, 1] (`Scaling`): units do not matter there, and
+what rounding can do is known.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +21,7 @@ from handrail.errors import InvalidConstraint, SolverFailure, Term
 # A figure is flat if it is thinner than this share of its width: no hull or proof is safe then.
 FLAT = 1e-10
 
-
 _SLACK = 1e-12
-
-
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -73,9 +74,6 @@ def simplex_volumes(simplices: Array) -> Array:
     return result
 
 
-FEWER_COORDINATES = Term("leave a coordinate to others={index: value}")
-
-
 @final
 class Hull:
     """The convex hull of points.
@@ -93,7 +91,7 @@ class Hull:
             raise InvalidConstraint(
                 "{polytope} is flat: in {k} coordinates it has at least {least} vertices, but got "
                 "{given}.",
-                polytope=Term("Polytope"),
+                polytope=Term.POLYTOPE,
                 k=k,
                 least=k + 1,
                 given=len(points),
@@ -103,9 +101,9 @@ class Hull:
         flat = InvalidConstraint(
             "{polytope} is flat: its vertices lie in fewer than {k} dimensions. Move one of them "
             "out, or {remedy}.",
-            polytope=Term("Polytope"),
+            polytope=Term.POLYTOPE,
             k=k,
-            remedy=FEWER_COORDINATES,
+            remedy=Term.FEWER_COORDINATES,
         )
         if is_flat(scaled):
             raise flat
@@ -133,7 +131,7 @@ class Hull:
             raise InvalidConstraint(
                 "{polytope} cannot be divided into simplices: some of its vertices nearly "
                 "coincide ({vertices}). Merge those.",
-                polytope=Term("Polytope"),
+                polytope=Term.POLYTOPE,
                 vertices=self.vertices.tolist(),
             )
         result: Array = self.vertices[chosen]

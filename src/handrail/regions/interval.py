@@ -13,17 +13,13 @@ from handrail._types import Array, Mask
 
 Interval = tuple[Array, Array]
 
-
 # NumPy's functions are accurate to 4 units in the last place, or 9e-16.
 _RELATIVE = 1e-14
 
-
 _ABSOLUTE = 1e-300  # below, results may have been flushed to zero
-
 
 # Where an extremum of sin and cos lies is known to this share of a period up to so many periods.
 _PHASE = 1e-9
-
 
 _MANY_PERIODS = 1e5
 

@@ -1,4 +1,4 @@
-"""Outlines (m, 2) in a plane: closed ones repeat their first point."""
+"""Outlines (m, 2) in a plane: drawn, clipped, cut out of cells; closed ones repeat their start."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ import numpy as np
 from handrail._types import Array, Indices
 from handrail.regions.cells import Cells
 from handrail.regions.region import Region
+
+# Of a region's size: further than rounding reaches, and far too little to see.
+_HAIR = 1e-9
+
+_GOLDEN = 0.5 * (5.0**0.5 - 1.0)
+
+# Of the area of the rectangle around it: a polygon with less only touches the plane.
+_TOUCHING = 1e-12
 
 
 def rectangle(left: float, right: float, bottom: float, top: float) -> Array:
@@ -48,17 +56,6 @@ def _cut(points: Array, excess: Array) -> Array:
             share = excess[i] / (excess[i] - excess[after])
             kept.append(points[i] + share * (points[after] - points[i]))
     return np.array(kept)
-
-
-# Of a region's size: further than rounding reaches, and far too little to see.
-_HAIR = 1e-9
-
-
-_GOLDEN = 0.5 * (5.0**0.5 - 1.0)
-
-
-# Of the area of the rectangle around it: a polygon with less only touches the plane.
-_TOUCHING = 1e-12
 
 
 def cut_cells(cells: Cells, across: int, up: int, at: Array) -> tuple[Indices, list[Array]]:

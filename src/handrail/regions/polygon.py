@@ -1,4 +1,8 @@
-"""Simple polygons in triangles, and what is not simple: decided exactly, whatever the rounding."""
+"""Simple polygons, in triangles; and what is not simple, decided exactly, whatever the rounding.
+
+Which way three points turn is computed in floating point where that is certain, else in fractions.
+So edges cross or they do not, and triangles leave no gap: a proof on them is one on the polygon.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,9 @@ from handrail.regions.hull import FLAT, Scaling, is_flat, simplex_volumes
 
 Point = tuple[float, float]
 
-
 # Above this many times the terms' size the sign of the rounded value is the true one (Shewchuk,
 # "Adaptive precision floating-point arithmetic and fast robust geometric predicates", 1997).
 _CERTAIN = 4e-16
-
 
 # Products of smaller numbers underflow, and the rule above does not hold for them.
 _SMALL = 1e-140
@@ -164,7 +166,7 @@ class Polygon:
         if is_flat(scaled):
             raise InvalidConstraint(
                 "{polytope} is flat: its vertices lie on a line. Move one of them off it.",
-                polytope=Term("Polytope"),
+                polytope=Term.POLYTOPE,
             )
         crossing = crossing_edges(vertices)
         if crossing is not None:
@@ -176,7 +178,7 @@ class Polygon:
         if abs(_area(scaled)) <= FLAT:
             raise InvalidConstraint(
                 "{polytope} is flat: its edges enclose no area. Move its vertices apart.",
-                polytope=Term("Polytope"),
+                polytope=Term.POLYTOPE,
             )
         self._ordered = vertices if _area(scaled) > 0.0 else vertices[::-1]
 

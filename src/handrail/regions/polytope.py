@@ -1,4 +1,8 @@
-"""The vertices of what half-spaces have in common, or why it is no polytope."""
+"""A polytope in some coordinates, times values and ranges of the others.
+
+In two coordinates it is a polygon, convex or not; in more, a convex hull. Given by half-spaces, its
+vertices are found first (`common_vertices`), or why there are none: it is empty, flat or unbounded.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ from handrail.regions.checks import (
     as_range,
     as_triples,
 )
-from handrail.regions.hull import FEWER_COORDINATES, FLAT, Hull, Scaling, simplex_volumes
+from handrail.regions.hull import FLAT, Hull, Scaling, simplex_volumes
 from handrail.regions.outline import clip, rectangle
 from handrail.regions.polygon import Polygon
 from handrail.regions.region import Region
@@ -32,15 +36,13 @@ from handrail.regions.region import Region
 # Vertices where more than k half-spaces meet are found several times, up to rounding.
 _SAME = 1e-9
 
-
 _TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-
-
 _UNBOUNDED = 3  # scipy's status code
-
 
 # From here on HiGHS takes a number for infinite, as do environments with theirs of 3e38.
 _NO_BOUND = 1e20
+
+_MAX_CORNERS = 1024
 
 
 def common_vertices(normals: ArrayLike, offsets: ArrayLike) -> Array:
@@ -113,7 +115,7 @@ def _extent(matrix: Array, right: Array) -> Array:
                 raise InvalidConstraint(
                     "{polytope} is unbounded: nothing bounds {coordinate} from {side}. Add a "
                     "half-space that does.",
-                    polytope=Term("Polytope"),
+                    polytope=Term.POLYTOPE,
                     coordinate=Coordinate(coordinate),
                     side=side,
                 )
@@ -135,8 +137,8 @@ def _refuse_empty(matrix: Array, right: Array) -> None:
         raise InvalidConstraint(
             "{polytope} is empty: no state satisfies all of its half-spaces. Is the sign of one "
             "wrong?{meaning}",
-            polytope=Term("Polytope"),
-            meaning=Term(" They mean normals @ x <= offsets."),
+            polytope=Term.POLYTOPE,
+            meaning=Term.HALF_SPACES_MEAN,
         )
     if radius <= FLAT:
         raise _flat()
@@ -169,8 +171,8 @@ def _flat() -> InvalidConstraint:
     return InvalidConstraint(
         "{polytope} is flat: its half-spaces leave no room between them. Loosen one of them, or "
         "{remedy}.",
-        polytope=Term("Polytope"),
-        remedy=FEWER_COORDINATES,
+        polytope=Term.POLYTOPE,
+        remedy=Term.FEWER_COORDINATES,
     )
 
 
@@ -181,9 +183,6 @@ def _distinct(points: Array) -> Array:
         if all(np.abs(point - other).max() > _SAME for other in kept):
             kept.append(point)
     return np.array(kept)
-
-
-_MAX_CORNERS = 1024
 
 
 @final

@@ -20,7 +20,6 @@ from handrail.regions.cells import Cover
 # Corners enter a covering sample only if they leave it at least this many other states per corner.
 _STATES_PER_CORNER = 2
 
-
 _MAX_DOUBLINGS = 8
 
 

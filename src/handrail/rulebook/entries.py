@@ -18,8 +18,9 @@ from handrail.errors import InvalidConstraint
 from handrail.regions import Place, Points, UnknownName
 from handrail.rulebook.findings import file_words, gather, unknown
 from handrail.rulebook.region_entry import in_words, read_region, region_in_words
+from handrail.rulebook.region_schema import SHAPES
 from handrail.rulebook.requirement import Actions, Requirement, constrain, parse_requirement
-from handrail.rulebook.schema import SHAPES, ConstraintEntry, File
+from handrail.rulebook.schema import ConstraintEntry, File
 from handrail.rulebook.source import KeyPath, Source, Spot
 from handrail.rulebook.states_entry import Row, StatesEntry, Table, read_place, read_table
 

@@ -1,4 +1,8 @@
-"""What is wrong with a file, in its own words: names, keys, lines; all of it, in one error."""
+"""What is wrong with a file, in its own words: its lines, keys and names; all of it in one error.
+
+Names that are close to a known one are guessed, what pydantic finds becomes a sentence, and what
+the library calls by index or class is told by name and key.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from handrail.errors import InvalidRulebook, Words
-from handrail.rulebook.schema import (
-    GRID,
-    SHAPES,
-    BallEntry,
-    ConstraintEntry,
-    EnvironmentEntry,
-    File,
-    Grid,
-    PictureEntry,
-    PolytopeEntry,
-)
+from handrail.errors import InvalidRulebook, Term, Words
+from handrail.rulebook.region_schema import GRID, SHAPES, BallEntry, PolytopeEntry
+from handrail.rulebook.schema import ConstraintEntry, EnvironmentEntry, File, Grid, PictureEntry
 from handrail.rulebook.source import KeyPath, Source
 from handrail.settings import (
     Everywhere,
@@ -30,6 +25,51 @@ from handrail.settings import (
     RunSettings,
     expectation,
 )
+
+# What the library calls things, and what a file calls them.
+_TERMS = {
+    Term.CURVE: "the curve",
+    Term.POLYTOPE: "the polytope",
+    Term.POINTS: "`where`",
+    Term.T_MIN: "from",
+    Term.T_MAX: "to",
+    Term.HALF_SPACES_MEAN: "",
+    Term.FEWER_COORDINATES: "take an observation out of `of`",
+    Term.TWO_BOUNDS: "Require two bounds there, such as 0.45 <= … <= 0.55, or use `where` for "
+    "single states.",
+}
+
+T = TypeVar("T")
+_SELECTION: KeyPath = ("settings", "selection")
+
+# In pydantic's paths the strategy follows on the key, whether the file names it or not.
+_STRATEGIES: dict[str, type[BaseModel]] = {
+    "everywhere": Everywhere,
+    "maximum_return": MaximumReturn,
+    "maximum_deviation": MaximumDeviation,
+}
+
+# The model that holds a key, by the last name on the way to it.
+_MODELS: dict[str, type[BaseModel]] = {
+    "constraints": ConstraintEntry,
+    "environment": EnvironmentEntry,
+    "network": Network,
+    "picture": PictureEntry,
+    "polytope": PolytopeEntry,
+    "ball": BallEntry,
+    "settings": RunSettings,
+    GRID: Grid,
+    **_STRATEGIES,
+}
+
+_SENTENCES = {
+    "dict_type": "expected a mapping of keys and values",
+    "model_type": "expected a mapping of keys and values",
+    "string_pattern_mismatch": "expected a text that is not blank",
+    "string_too_short": "expected a text that is not empty",
+}
+
+_COUNTED = {"too_short": "at least {min_length}", "too_long": "at most {max_length}"}
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -47,63 +87,9 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     )
 
 
-# What the library calls things, and what a file calls them.
-_TERMS = {
-    "Ball": "the ball",
-    "Curve": "the curve",
-    "Polytope": "the polytope",
-    "Points": "`where`",
-    "t_min": "from",
-    "t_max": "to",
-    " They mean normals @ x <= offsets.": "",
-    "leave a coordinate to others={index: value}": "take an observation out of `of`",
-    "Use Between(lower, upper, …) there, or Points.": "Require two bounds there, such as "
-    "0.45 <= … <= 0.55, or use `where` for single states.",
-}
-
-
 def file_words(coordinates: Sequence[str] = (), actions: Sequence[str] = ()) -> Words:
     """The words of a file that calls coordinates and actions so."""
     return Words(coordinates, actions, _TERMS, says_class=False)
-
-
-T = TypeVar("T")
-
-
-_SELECTION: KeyPath = ("settings", "selection")
-
-
-# In pydantic's paths the strategy follows on the key, whether the file names it or not.
-_STRATEGIES: dict[str, type[BaseModel]] = {
-    "everywhere": Everywhere,
-    "maximum_return": MaximumReturn,
-    "maximum_deviation": MaximumDeviation,
-}
-
-
-# The model that holds a key, by the last name on the way to it.
-_MODELS: dict[str, type[BaseModel]] = {
-    "constraints": ConstraintEntry,
-    "environment": EnvironmentEntry,
-    "network": Network,
-    "picture": PictureEntry,
-    "polytope": PolytopeEntry,
-    "ball": BallEntry,
-    "settings": RunSettings,
-    GRID: Grid,
-    **_STRATEGIES,
-}
-
-
-_SENTENCES = {
-    "dict_type": "expected a mapping of keys and values",
-    "model_type": "expected a mapping of keys and values",
-    "string_pattern_mismatch": "expected a text that is not blank",
-    "string_too_short": "expected a text that is not empty",
-}
-
-
-_COUNTED = {"too_short": "at least {min_length}", "too_long": "at most {max_length}"}
 
 
 class Finding(NamedTuple):

@@ -1,4 +1,8 @@
-"""`where` and `table` as states: every combination, in the order of the observations."""
+"""`region` in a file: the region that it describes, and a region in the words of a file.
+
+Every observation is named once, in the shape or beside it. What the library refuses about a shape
+is told with the file's names, at the key that is to blame.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ from handrail.regions import (
     parse_formula,
 )
 from handrail.rulebook.findings import file_words, gather, unknown
-from handrail.rulebook.schema import (
+from handrail.rulebook.region_schema import (
     LARGEST,
     SMALLEST,
     BallEntry,
@@ -35,42 +39,8 @@ from handrail.rulebook.schema import (
 )
 from handrail.rulebook.source import KeyPath, Source, Spot
 
-
-def in_words(states: Array, observations: Sequence[str]) -> str:
-    """'x from -2 to 2, x_dot 0, phi 0.25'."""
-    parts = []
-    for name, column in zip(observations, states.T, strict=True):
-        low, high = column.min(), column.max()
-        parts.append(f"{name} {low:g}" if low == high else f"{name} from {low:g} to {high:g}")
-    return ", ".join(parts)
-
-
-def region_in_words(region: Region, observations: Sequence[str]) -> str:
-    """'everywhere in a ball of phi, phi_dot (phi from 0.1 to 0.3, phi_dot 0, x 0, x_dot 0)'."""
-    if isinstance(region, Union):
-        parts = "; ".join(_shape_in_words(part, observations) for part in region.parts)
-        return f"everywhere in {len(region.parts)} regions: {parts}"
-    preposition = "on" if isinstance(region, Curve) else "in"
-    return f"everywhere {preposition} {_shape_in_words(region, observations)}"
-
-
-def _shape_in_words(region: Region, observations: Sequence[str]) -> str:
-    """The observations of the shape first."""
-    bounds = np.stack(region.bounds)
-    if isinstance(region, Box):
-        return f"a box ({in_words(bounds, observations)})"
-    described = region.describe()
-    of = described.get("coordinates") or np.flatnonzero(bounds[0] < bounds[1]).tolist()
-    order = [*of, *(i for i in range(len(observations)) if i not in of)]
-    names = [observations[i] for i in order]
-    ranges = in_words(bounds[:, order], names)
-    return f"a {described['shape']} of {', '.join(names[: len(of)])} ({ranges})"
-
-
 T = TypeVar("T")
-
 _FORM = "A half-space reads like: phi_dot <= -8*phi - 2."
-
 
 # A number, or a range.
 _Extent = float | tuple[float, float]
@@ -309,3 +279,34 @@ def _ends(extent: _Extent) -> tuple[float, float]:
 def _middle(extent: _Extent) -> float:
     low, high = _ends(extent)
     return 0.5 * low + 0.5 * high
+
+
+def in_words(states: Array, observations: Sequence[str]) -> str:
+    """'x from -2 to 2, x_dot 0, phi 0.25'."""
+    parts = []
+    for name, column in zip(observations, states.T, strict=True):
+        low, high = column.min(), column.max()
+        parts.append(f"{name} {low:g}" if low == high else f"{name} from {low:g} to {high:g}")
+    return ", ".join(parts)
+
+
+def region_in_words(region: Region, observations: Sequence[str]) -> str:
+    """'everywhere in a ball of phi, phi_dot (phi from 0.1 to 0.3, phi_dot 0, x 0, x_dot 0)'."""
+    if isinstance(region, Union):
+        parts = "; ".join(_shape_in_words(part, observations) for part in region.parts)
+        return f"everywhere in {len(region.parts)} regions: {parts}"
+    preposition = "on" if isinstance(region, Curve) else "in"
+    return f"everywhere {preposition} {_shape_in_words(region, observations)}"
+
+
+def _shape_in_words(region: Region, observations: Sequence[str]) -> str:
+    """The observations of the shape first."""
+    bounds = np.stack(region.bounds)
+    if isinstance(region, Box):
+        return f"a box ({in_words(bounds, observations)})"
+    described = region.describe()
+    of = described.get("coordinates") or np.flatnonzero(bounds[0] < bounds[1]).tolist()
+    order = [*of, *(i for i in range(len(observations)) if i not in of)]
+    names = [observations[i] for i in order]
+    ranges = in_words(bounds[:, order], names)
+    return f"a {described['shape']} of {', '.join(names[: len(of)])} ({ranges})"

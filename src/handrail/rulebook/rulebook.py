@@ -32,17 +32,9 @@ from handrail.rulebook.source import KeyPath, Source, in_words, read
 from handrail.settings import DEFAULT_STD, RunSettings, selection_in_full
 
 _SCALE: KeyPath = ("settings", "network", "scale")
-
-
 _STD: KeyPath = ("settings", "network", "std")
-
-
 _NESTED = ("network", "selection")
-
-
 _IDLE_STD = "it is how widely continuous actions vary, but these are discrete. Leave it out."
-
-
 _DEFAULT_STRATEGY = RunSettings().selection.strategy
 
 

@@ -1,7 +1,9 @@
-"""The YAML that constraint files are written in: YAML 1.2's plain values, nothing else.
+"""The text of a constraint file as plain data, and the line of every part of it.
 
-PyYAML follows YAML 1.1, where `1e-4` is text, `no` is a boolean, `010` is eight and `2024-01-01` a
-date. An action may be called `no`, and a step size is often written `1e-4`.
+Of YAML there are the plain values of version 1.2, nothing else. PyYAML follows YAML 1.1, where
+`1e-4` is text, `no` is a boolean, `010` is eight and `2024-01-01` a date; but an action may be
+called `no`, and a step size is often written `1e-4`. Nothing in a file is executed, and neither
+depth, size nor aliases can exhaust anything.
 """
 
 from __future__ import annotations
@@ -17,22 +19,26 @@ import yaml
 from handrail.errors import InvalidRulebook
 
 _CORE = "tag:yaml.org,2002:"
-
-
 NULL, BOOL, INT, FLOAT, STR, SEQ, MAP, MERGE = (
     _CORE + kind for kind in ("null", "bool", "int", "float", "str", "seq", "map", "merge")
 )
-
-
 SCALARS = {NULL, BOOL, INT, FLOAT, STR, MERGE}
-
 
 # Deeper than any constraint file, and far from Python's recursion limit.
 MAX_DEPTH = 40
-
+MAX_BYTES = 1_000_000
+MAX_NODES = 200_000
 
 # Ints of more digits become floats: int() refuses thousands of digits, float() only rounds.
 _INT_DIGITS = 19
+
+_HINTS = {
+    "'\\t'": " Indent with spaces, not with tabs.",
+    "mapping values are not allowed": " Put text that contains a colon in quotes.",
+    "chomping or indentation": " Put text that begins with > or | in quotes.",
+}
+
+KeyPath: TypeAlias = tuple[str | int, ...]
 
 
 @final
@@ -67,22 +73,14 @@ def _resolve(tag: str, pattern: str, first: str) -> None:
 
 
 _resolve(BOOL, "true|True|TRUE|false|False|FALSE", "tTfF")
-
-
 _resolve(INT, r"[-+]?[0-9]+", "-+0123456789")
-
-
 _resolve(
     FLOAT,
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
     r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
     "-+.0123456789",
 )
-
-
 _resolve(MERGE, "<<", "<")
-
-
 Loader.add_implicit_resolver(NULL, re.compile(r"(?:~|null|Null|NULL|)\Z"), ["~", "n", "N", ""])
 
 
@@ -109,22 +107,6 @@ def _boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError(f"{text!r} is neither true nor false")
     return text.lower() == "true"
-
-
-KeyPath: TypeAlias = tuple[str | int, ...]
-
-
-MAX_BYTES = 1_000_000
-
-
-MAX_NODES = 200_000
-
-
-_HINTS = {
-    "'\\t'": " Indent with spaces, not with tabs.",
-    "mapping values are not allowed": " Put text that contains a colon in quotes.",
-    "chomping or indentation": " Put text that begins with > or | in quotes.",
-}
 
 
 @final

@@ -20,13 +20,18 @@ from handrail.rulebook.schema import REQUIRE, Grid
 from handrail.rulebook.source import KeyPath, Source, Spot
 
 _SEPARATOR = re.compile(r"[\s,|]+")
-
-
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
-
 
 # The line under the header of a Markdown table.
 _RULE = re.compile(r"[-|:+\s]*--[-|:+\s]*")
+
+MAX_STATES = 1_000_000
+
+# Of all coordinates of a constraint's states together: 160 MB.
+_MAX_NUMBERS = 20_000_000
+
+Values = float | list[float] | Grid
+Block = Mapping[str, Values]
 
 
 @final
@@ -125,19 +130,6 @@ def _refuse_repeated_rows(rows: Sequence[Row]) -> None:
         first = seen.setdefault((row.values, row.require), row.spot)
         if first is not row.spot:
             raise row.spot.error(f"this row repeats line {first.line}. List each state once.")
-
-
-MAX_STATES = 1_000_000
-
-
-# Of all coordinates of a constraint's states together: 160 MB.
-_MAX_NUMBERS = 20_000_000
-
-
-Values = float | list[float] | Grid
-
-
-Block = Mapping[str, Values]
 
 
 @final
