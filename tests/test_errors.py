@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import handrail as hr
-from handrail.errors import ActionSum, Coordinate, InvalidConstraint, Term, Words
+from handrail.errors import ActionSum, Coordinate, InvalidConstraint, Phrase, Words
 from handrail.rulebook.findings import file_words
 
 FILE = Words(
     coordinates=["x", "phi"],
     actions=["left", "right"],
-    terms={Term.CURVE: "it"},
+    terms={Phrase.CURVE: "it"},
     says_class=False,
 )
 
@@ -23,7 +23,7 @@ def test_fields_are_told_by_index_or_by_name() -> None:
     error = InvalidConstraint(
         "{where} has no {coordinate}: {action} is {value:.2f}.",
         about="Equal",
-        where=Term.CURVE,
+        where=Phrase.CURVE,
         coordinate=Coordinate(1),
         action=ActionSum({0: 0.5, 1: 1.0}, "action"),
         value=0.25,
@@ -38,12 +38,12 @@ def test_a_message_without_fields_is_no_template() -> None:
 
 
 def test_words_that_a_file_has_none_for_stay() -> None:
-    error = InvalidConstraint("Use {it}.", it=Term.POINTS)
+    error = InvalidConstraint("Use {it}.", it=Phrase.POINTS)
     assert error.told(FILE) == str(error) == "Use Points."
 
 
 def test_a_file_has_words_for_every_term() -> None:
-    assert set(file_words().terms) == set(Term)
+    assert set(file_words().terms) == set(Phrase)
 
 
 def test_errors_survive_the_way_between_processes() -> None:

@@ -43,7 +43,7 @@ class ActionSum:
 
 
 @final
-class Term(Enum):
+class Phrase(Enum):
     """Words of Python, such as the name of a class, for which a constraint file has its own."""
 
     CURVE = "Curve"
@@ -64,18 +64,18 @@ class Words:
     Attributes:
         coordinates: their names, where they have some.
         actions: their names, where they have some.
-        terms: what is said for a `Term`, where it is something else.
+        terms: what is said for a `Phrase`, where it is something else.
         says_class: whether a message begins with the class that refuses.
     """
 
     coordinates: Sequence[str] = ()
     actions: Sequence[str] = ()
-    terms: Mapping[Term, str] = field(default_factory=dict)
+    terms: Mapping[Phrase, str] = field(default_factory=dict)
     says_class: bool = True
 
     def told(self, value: object) -> object:
         """A field of a message in these words; what is no such field, as it is."""
-        if isinstance(value, Term):
+        if isinstance(value, Phrase):
             return self.terms.get(value, value.value)
         if isinstance(value, Coordinate):
             return _named(self.coordinates, "coordinate", value.index)

@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from handrail._types import Array, Indices
 from handrail.constraints.rows import Rows
-from handrail.errors import ActionSum, InvalidConstraint, Term
+from handrail.errors import ActionSum, InvalidConstraint, Phrase
 from handrail.policies import MEAN, PROBABILITY, Quantity
 from handrail.regions import Place, Points, Region, region_from
 
@@ -205,7 +205,7 @@ class Bounded(PlacedConstraint):
                 "{remedy}",
                 about=type(self).__name__,
                 noun=self.quantity.noun,
-                remedy=Term.TWO_BOUNDS,
+                remedy=Phrase.TWO_BOUNDS,
             )
         set_default_name(self, _bounded_in_words(str(action_sum(self.action)), lower, upper))
 

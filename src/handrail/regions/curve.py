@@ -18,7 +18,7 @@ from scipy.spatial import KDTree
 from typing_extensions import override
 
 from handrail._types import Array, Indices, Mask
-from handrail.errors import Coordinate, InvalidConstraint, Term
+from handrail.errors import Coordinate, InvalidConstraint, Phrase
 from handrail.regions.cells import Cells, Cover
 from handrail.regions.checks import as_number, check_grid
 from handrail.regions.formula import Formula, InvalidFormula, parse_formula
@@ -45,7 +45,7 @@ _GOLDEN_STEPS = 50  # shrink an interval of 1/1024 of the curve to 1e-13 of it
 _STATES_AT_ONCE = 16_384
 
 
-class Path(ABC):
+class StatePath(ABC):
     """A state for every t."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class Path(ABC):
 
 
 @final
-class WrittenPath(Path):
+class WrittenPath(StatePath):
     """An expression in t, or a number, per coordinate.
 
     Args:
@@ -97,8 +97,8 @@ class WrittenPath(Path):
                 coordinate=Coordinate(int(i)),
                 written=self.written[i],
                 t=t[row],
-                t_min=Term.T_MIN,
-                t_max=Term.T_MAX,
+                t_min=Phrase.T_MIN,
+                t_max=Phrase.T_MAX,
             )
         return states
 
@@ -115,7 +115,7 @@ class WrittenPath(Path):
 
 
 @final
-class CalledPath(Path):
+class CalledPath(StatePath):
     """A Python function.
 
     Args:
@@ -239,14 +239,14 @@ class CurveCover(Cover):
         t_high: (n,) where they end.
     """
 
-    def __init__(self, path: Path, t_low: Array, t_high: Array) -> None:
+    def __init__(self, path: StatePath, t_low: Array, t_high: Array) -> None:
         self.path = path
         self.t_low = t_low
         self.t_high = t_high
         self.cells = Cells.boxes(*path.enclose(t_low, t_high))
 
     @classmethod
-    def of(cls, path: Path, t_min: float, t_max: float, count: int) -> CurveCover:
+    def of(cls, path: StatePath, t_min: float, t_max: float, count: int) -> CurveCover:
         """At least `count` pieces: as many as it takes for every box to be finite."""
         while True:
             ends = np.linspace(t_min, t_max, count + 1)
@@ -313,15 +313,15 @@ class Curve(Region, shape="curve"):
             raise InvalidConstraint(
                 "{curve} does not move: f(t) is {state} for every t. Use {points} for single "
                 "states.",
-                curve=Term.CURVE,
+                curve=Phrase.CURVE,
                 state=self._dense[0].tolist(),
-                points=Term.POINTS,
+                points=Phrase.POINTS,
             )
         self._low, self._high = self._make_bounds()
         self._tree = KDTree(self._dense)
         self._size = float(np.abs(self._dense).max())
 
-    def _as_path(self, f: object, speed: ArrayLike | None) -> Path:
+    def _as_path(self, f: object, speed: ArrayLike | None) -> StatePath:
         if callable(f):
             return CalledPath(f, speed, np.linspace(self._t_min, self._t_max, 3))
         if isinstance(f, str) or not isinstance(f, Sequence):

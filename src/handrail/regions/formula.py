@@ -268,7 +268,7 @@ def parse_formula(
         InvalidFormula: if it cannot be read; the message names the column.
     """
     refuse_long(text)
-    reader = _Reader(_tokens(text, first_column, end), tuple(names), kind)
+    reader = _FormulaReader(_tokens(text, first_column, end), tuple(names), kind)
     return Formula(text, tuple(names), reader.whole())
 
 
@@ -297,7 +297,7 @@ def _tokens(text: str, first_column: int, end: str) -> list[_Token]:
 
 
 @final
-class _Reader:
+class _FormulaReader:
     """By the strength of operators (Pratt, 1973): two stack frames per level of nesting.
 
     What does not depend on a coordinate becomes a number at once: exact, where intervals would

@@ -16,7 +16,7 @@ from scipy.spatial import ConvexHull, Delaunay, QhullError
 
 from handrail._minimum_norm import solve_minimum_norm
 from handrail._types import Array, Mask
-from handrail.errors import InvalidConstraint, SolverFailure, Term
+from handrail.errors import InvalidConstraint, Phrase, SolverFailure
 
 # A figure is flat if it is thinner than this share of its width: no hull or proof is safe then.
 FLAT = 1e-10
@@ -91,7 +91,7 @@ class Hull:
             raise InvalidConstraint(
                 "{polytope} is flat: in {k} coordinates it has at least {least} vertices, but got "
                 "{given}.",
-                polytope=Term.POLYTOPE,
+                polytope=Phrase.POLYTOPE,
                 k=k,
                 least=k + 1,
                 given=len(points),
@@ -101,9 +101,9 @@ class Hull:
         flat = InvalidConstraint(
             "{polytope} is flat: its vertices lie in fewer than {k} dimensions. Move one of them "
             "out, or {remedy}.",
-            polytope=Term.POLYTOPE,
+            polytope=Phrase.POLYTOPE,
             k=k,
-            remedy=Term.FEWER_COORDINATES,
+            remedy=Phrase.FEWER_COORDINATES,
         )
         if is_flat(scaled):
             raise flat
@@ -131,7 +131,7 @@ class Hull:
             raise InvalidConstraint(
                 "{polytope} cannot be divided into simplices: some of its vertices nearly "
                 "coincide ({vertices}). Merge those.",
-                polytope=Term.POLYTOPE,
+                polytope=Phrase.POLYTOPE,
                 vertices=self.vertices.tolist(),
             )
         result: Array = self.vertices[chosen]

@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 
 from handrail._types import Array, Indices, Mask
-from handrail.errors import InvalidConstraint, Term
+from handrail.errors import InvalidConstraint, Phrase
 from handrail.regions.hull import FLAT, Scaling, is_flat, simplex_volumes
 
 Point = tuple[float, float]
@@ -166,7 +166,7 @@ class Polygon:
         if is_flat(scaled):
             raise InvalidConstraint(
                 "{polytope} is flat: its vertices lie on a line. Move one of them off it.",
-                polytope=Term.POLYTOPE,
+                polytope=Phrase.POLYTOPE,
             )
         crossing = crossing_edges(vertices)
         if crossing is not None:
@@ -178,7 +178,7 @@ class Polygon:
         if abs(_area(scaled)) <= FLAT:
             raise InvalidConstraint(
                 "{polytope} is flat: its edges enclose no area. Move its vertices apart.",
-                polytope=Term.POLYTOPE,
+                polytope=Phrase.POLYTOPE,
             )
         self._ordered = vertices if _area(scaled) > 0.0 else vertices[::-1]
 

@@ -17,7 +17,7 @@ from scipy.spatial import ConvexHull, HalfspaceIntersection, QhullError
 from typing_extensions import override
 
 from handrail._types import Array, Mask
-from handrail.errors import Coordinate, InvalidConstraint, Term
+from handrail.errors import Coordinate, InvalidConstraint, Phrase
 from handrail.regions.box import between, grid_within
 from handrail.regions.cells import Cells, ExactCover
 from handrail.regions.checks import (
@@ -115,7 +115,7 @@ def _extent(matrix: Array, right: Array) -> Array:
                 raise InvalidConstraint(
                     "{polytope} is unbounded: nothing bounds {coordinate} from {side}. Add a "
                     "half-space that does.",
-                    polytope=Term.POLYTOPE,
+                    polytope=Phrase.POLYTOPE,
                     coordinate=Coordinate(coordinate),
                     side=side,
                 )
@@ -137,8 +137,8 @@ def _refuse_empty(matrix: Array, right: Array) -> None:
         raise InvalidConstraint(
             "{polytope} is empty: no state satisfies all of its half-spaces. Is the sign of one "
             "wrong?{meaning}",
-            polytope=Term.POLYTOPE,
-            meaning=Term.HALF_SPACES_MEAN,
+            polytope=Phrase.POLYTOPE,
+            meaning=Phrase.HALF_SPACES_MEAN,
         )
     if radius <= FLAT:
         raise _flat()
@@ -171,8 +171,8 @@ def _flat() -> InvalidConstraint:
     return InvalidConstraint(
         "{polytope} is flat: its half-spaces leave no room between them. Loosen one of them, or "
         "{remedy}.",
-        polytope=Term.POLYTOPE,
-        remedy=Term.FEWER_COORDINATES,
+        polytope=Phrase.POLYTOPE,
+        remedy=Phrase.FEWER_COORDINATES,
     )
 
 

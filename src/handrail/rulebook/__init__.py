@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from handrail.rulebook.environment import EnvironmentSpec as EnvironmentSpec
     from handrail.rulebook.environment import states_outside as states_outside
     from handrail.rulebook.picture import Picture as Picture
-    from handrail.rulebook.requirement import Actions as Actions
+    from handrail.rulebook.requirement import DeclaredActions as DeclaredActions
     from handrail.rulebook.rulebook import AnyConstraints as AnyConstraints
     from handrail.rulebook.rulebook import Rulebook as Rulebook
     from handrail.rulebook.rulebook import constraints_of as constraints_of
@@ -31,7 +31,7 @@ _NAMES = {
     "catalogue": ("Overview", "bundled", "overviews"),
     "environment": ("EnvironmentSpec", "states_outside"),
     "picture": ("Picture",),
-    "requirement": ("Actions",),
+    "requirement": ("DeclaredActions",),
     "rulebook": (
         "AnyConstraints",
         "Rulebook",

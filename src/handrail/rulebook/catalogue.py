@@ -16,7 +16,7 @@ from handrail.errors import InvalidRulebook
 from handrail.rulebook.findings import check_format, did_you_mean
 from handrail.rulebook.schema import File
 from handrail.rulebook.source import Source, Spot, read, refuse_large
-from handrail.rulebook.states_entry import Table, read_place, read_table
+from handrail.rulebook.states_entry import StatesTable, read_place, read_table
 
 
 @final
@@ -92,7 +92,7 @@ def _count(source: Source, file: File) -> tuple[int, int]:
             regions += n_constraints
             continue
         path = ("constraints", index)
-        table = Table()
+        table = StatesTable()
         if entry.table is not None:
             table = read_table(source, (*path, "table"), entry.table, observations)
         states += n_constraints * read_place(source, path, entry.where, table, observations).count

@@ -19,10 +19,16 @@ from handrail.regions import Place, Points, UnknownName
 from handrail.rulebook.findings import file_words, gather, unknown
 from handrail.rulebook.region_entry import in_words, read_region, region_in_words
 from handrail.rulebook.region_schema import SHAPES
-from handrail.rulebook.requirement import Actions, Requirement, constrain, parse_requirement
+from handrail.rulebook.requirement import DeclaredActions, Requirement, constrain, parse_requirement
 from handrail.rulebook.schema import ConstraintEntry, File
 from handrail.rulebook.source import KeyPath, Source, Spot
-from handrail.rulebook.states_entry import Row, StatesEntry, Table, read_place, read_table
+from handrail.rulebook.states_entry import (
+    StatesEntry,
+    StatesTable,
+    TableRow,
+    read_place,
+    read_table,
+)
 
 
 @final
@@ -43,7 +49,7 @@ class _Group:
 
     spot: Spot
     requirement: Requirement
-    rows: list[Row]
+    rows: list[TableRow]
 
 
 def build_constraints(source: Source, file: File) -> list[Built]:
@@ -63,12 +69,12 @@ def build_constraints(source: Source, file: File) -> list[Built]:
 def _build(source: Source, file: File, index: int, entry: ConstraintEntry) -> list[Built]:
     path: KeyPath = ("constraints", index)
     observations = tuple(file.observations)
-    table = Table()
+    table = StatesTable()
     if entry.table is not None:
         table = read_table(source, (*path, "table"), entry.table, observations)
     locate = _locator(source, path, entry, table, observations)
     built = []
-    groups = _groups(source, path, entry, table, Actions.of(file.actions))
+    groups = _groups(source, path, entry, table, DeclaredActions.of(file.actions))
     for group in groups:
         where, words = locate(group.rows)
         requirement = group.requirement
@@ -83,16 +89,16 @@ def _locator(
     source: Source,
     path: KeyPath,
     entry: ConstraintEntry,
-    table: Table,
+    table: StatesTable,
     observations: tuple[str, ...],
-) -> Callable[[Sequence[Row]], tuple[Place, str]]:
+) -> Callable[[Sequence[TableRow]], tuple[Place, str]]:
     """From rows of the table to where a requirement holds, also in words."""
     if entry.region is not None:
         region = read_region(source, (*path, "region"), entry.region, observations)
         return lambda _: (region, region_in_words(region, observations))
     place = read_place(source, path, entry.where, table, observations)
 
-    def locate(rows: Sequence[Row]) -> tuple[Place, str]:
+    def locate(rows: Sequence[TableRow]) -> tuple[Place, str]:
         points = _points(place, rows)
         n_states = f"{len(points)} {'state' if len(points) == 1 else 'states'}"
         return points, f"at {n_states} ({in_words(points.states, observations)})"
@@ -100,7 +106,7 @@ def _locator(
     return locate
 
 
-def _points(place: StatesEntry, rows: Sequence[Row]) -> Points:
+def _points(place: StatesEntry, rows: Sequence[TableRow]) -> Points:
     try:
         return Points(place.states(rows))
     except InvalidConstraint as error:
@@ -115,7 +121,11 @@ def _constrain(group: _Group, where: Place, name: str, priority: float) -> Place
 
 
 def _groups(
-    source: Source, path: KeyPath, entry: ConstraintEntry, table: Table, actions: Actions
+    source: Source,
+    path: KeyPath,
+    entry: ConstraintEntry,
+    table: StatesTable,
+    actions: DeclaredActions,
 ) -> list[_Group]:
     if entry.require is not None and table.has_requirements:
         raise source.spot((*path, "require")).error(
@@ -131,7 +141,7 @@ def _groups(
     return _groups_of_key(source, (*path, "require"), entry.require, table, actions)
 
 
-def _groups_of_rows(table: Table, actions: Actions) -> list[_Group]:
+def _groups_of_rows(table: StatesTable, actions: DeclaredActions) -> list[_Group]:
     """Rows with the same requirement make one constraint."""
     groups: dict[tuple[object, ...], _Group] = {}
     parsed: dict[str, Requirement] = {}  # long tables repeat a few requirements
@@ -148,8 +158,8 @@ def _groups_of_key(
     source: Source,
     path: KeyPath,
     require: str | list[str] | None,
-    table: Table,
-    actions: Actions,
+    table: StatesTable,
+    actions: DeclaredActions,
 ) -> list[_Group]:
     """Every requirement of the key holds at all states."""
     groups: dict[tuple[object, ...], _Group] = {}
@@ -163,7 +173,7 @@ def _groups_of_key(
     return list(groups.values())
 
 
-def _parse(spot: Spot, text: str, actions: Actions) -> Requirement:
+def _parse(spot: Spot, text: str, actions: DeclaredActions) -> Requirement:
     try:
         return parse_requirement(text, actions)
     except UnknownName as error:

@@ -16,7 +16,7 @@ import numpy as np
 
 from handrail._types import Array
 from handrail.policies import Policy
-from handrail.rulebook.requirement import Actions
+from handrail.rulebook.requirement import DeclaredActions
 from handrail.rulebook.source import Source, Spot
 
 Environment: TypeAlias = gym.Env[Any, Any]
@@ -88,7 +88,7 @@ class Interface:
         n_actions = policy.outputs(states[:1]).shape[1]
         return cls(states[0].size, n_actions, policy.quantity.is_continuous)
 
-    def misfit(self, observations: Sequence[str], actions: Actions) -> Misfit | None:
+    def misfit(self, observations: Sequence[str], actions: DeclaredActions) -> Misfit | None:
         """The first thing that a file with these names gets wrong about it."""
         in_order = "Name each of them, in the order of the environment"
         if self.n_observations != len(observations):
@@ -137,7 +137,7 @@ def make(
     spec: EnvironmentSpec,
     source: Source,
     observations: Sequence[str],
-    actions: Actions,
+    actions: DeclaredActions,
     render_mode: str | None = None,
 ) -> Environment:
     """The environment, with flat observations, after checking that the file fits it."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from handrail.errors import InvalidRulebook, Term, Words
+from handrail.errors import InvalidRulebook, Phrase, Words
 from handrail.rulebook.region_schema import GRID, SHAPES, BallEntry, PolytopeEntry
 from handrail.rulebook.schema import ConstraintEntry, EnvironmentEntry, File, Grid, PictureEntry
 from handrail.rulebook.source import KeyPath, Source
@@ -28,14 +28,14 @@ from handrail.settings import (
 
 # What the library calls things, and what a file calls them.
 _TERMS = {
-    Term.CURVE: "the curve",
-    Term.POLYTOPE: "the polytope",
-    Term.POINTS: "`where`",
-    Term.T_MIN: "from",
-    Term.T_MAX: "to",
-    Term.HALF_SPACES_MEAN: "",
-    Term.FEWER_COORDINATES: "take an observation out of `of`",
-    Term.TWO_BOUNDS: "Require two bounds there, such as 0.45 <= … <= 0.55, or use `where` for "
+    Phrase.CURVE: "the curve",
+    Phrase.POLYTOPE: "the polytope",
+    Phrase.POINTS: "`where`",
+    Phrase.T_MIN: "from",
+    Phrase.T_MAX: "to",
+    Phrase.HALF_SPACES_MEAN: "",
+    Phrase.FEWER_COORDINATES: "take an observation out of `of`",
+    Phrase.TWO_BOUNDS: "Require two bounds there, such as 0.45 <= … <= 0.55, or use `where` for "
     "single states.",
 }
 

@@ -54,9 +54,10 @@ def read_region(
 ) -> Region:
     """The region at this path of the file."""
     if isinstance(entry, RegionEntry):
-        return _Reader(source, path, entry, observations).region()
+        return _RegionReader(source, path, entry, observations).region()
     readers = [
-        _Reader(source, (*path, index), part, observations) for index, part in enumerate(entry)
+        _RegionReader(source, (*path, index), part, observations)
+        for index, part in enumerate(entry)
     ]
     parts = gather(reader.region for reader in readers)
     _refuse_repetition(source, path, parts)
@@ -76,7 +77,7 @@ def _refuse_repetition(source: Source, path: KeyPath, parts: Sequence[Region]) -
 
 @final
 @dataclass(frozen=True)
-class _Reader:
+class _RegionReader:
     """One mapping of `region`.
 
     Attributes:

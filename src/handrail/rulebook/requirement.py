@@ -22,7 +22,7 @@ _FORM = "A requirement reads like: right >= 0.95, 0.2 <= left <= 0.4, 0.5*left +
 
 @final
 @dataclass(frozen=True)
-class Actions:
+class DeclaredActions:
     """What the policy decides on.
 
     Attributes:
@@ -34,7 +34,7 @@ class Actions:
     ranges: tuple[tuple[float, float], ...] | None
 
     @classmethod
-    def of(cls, declared: list[str] | Mapping[str, list[float]]) -> Actions:
+    def of(cls, declared: list[str] | Mapping[str, list[float]]) -> DeclaredActions:
         """As a file declares them."""
         if isinstance(declared, Mapping):
             return cls(tuple(declared), tuple((low, high) for low, high in declared.values()))
@@ -80,7 +80,7 @@ class Requirement:
         return (*sorted(self.weights.items()), self.lower, self.upper)
 
 
-def parse_requirement(text: str, actions: Actions) -> Requirement:
+def parse_requirement(text: str, actions: DeclaredActions) -> Requirement:
     """A requirement on these actions.
 
     Raises:
@@ -121,7 +121,7 @@ def constrain(
     return Between(lower, upper, action, where, name, priority)
 
 
-def _refuse_impossible(requirement: Requirement, actions: Actions) -> None:
+def _refuse_impossible(requirement: Requirement, actions: DeclaredActions) -> None:
     """What the library itself refuses, said with names; one state is enough to find out."""
     try:
         probe = constrain(requirement, Points([0.0]), requirement.text, priority=1.0)

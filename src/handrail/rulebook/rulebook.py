@@ -26,7 +26,7 @@ from handrail.rulebook.entries import build_constraints
 from handrail.rulebook.environment import Environment, EnvironmentSpec, Interface, Spaces
 from handrail.rulebook.findings import check_format, described, gather, unknown
 from handrail.rulebook.picture import Picture, build_picture
-from handrail.rulebook.requirement import Actions
+from handrail.rulebook.requirement import DeclaredActions
 from handrail.rulebook.schema import File
 from handrail.rulebook.source import KeyPath, Source, in_words, read
 from handrail.settings import DEFAULT_STD, RunSettings, selection_in_full
@@ -76,7 +76,7 @@ class Rulebook:
             f"{self.name}: {self.description}".removesuffix(": "),
             f"environment: {self.environment.id}",
             f"observations: {', '.join(self.observations)}",
-            f"actions: {Actions(self.actions, self.ranges)}",
+            f"actions: {DeclaredActions(self.actions, self.ranges)}",
         ]
         return "\n".join([*lines, *(f"  • {sentence}" for sentence in self.sentences)])
 
@@ -88,11 +88,11 @@ class Rulebook:
     @property
     def quantity(self) -> Quantity:
         """What its constraints are about."""
-        return Actions(self.actions, self.ranges).quantity
+        return DeclaredActions(self.actions, self.ranges).quantity
 
     def make_environment(self, render_mode: str | None = None) -> Environment:
         """The environment; `InvalidRulebook` if there is none, or the file's names do not fit."""
-        actions = Actions(self.actions, self.ranges)
+        actions = DeclaredActions(self.actions, self.ranges)
         return environments.make(
             self.environment, self.source, self.observations, actions, render_mode
         )
@@ -119,7 +119,7 @@ class Rulebook:
         self._check(interface, called)
 
     def _check(self, interface: Interface, called: str) -> None:
-        misfit = interface.misfit(self.observations, Actions(self.actions, self.ranges))
+        misfit = interface.misfit(self.observations, DeclaredActions(self.actions, self.ranges))
         if misfit is not None:
             raise InvalidRulebook(
                 f"{self.name} {misfit.said}, but {called} {misfit.found}. {self._doubt} "
@@ -145,7 +145,7 @@ def parse(text: str, name: str) -> Rulebook:
     """
     source = read(text, name)
     file = check_format(source)
-    environment, actions = file.environment, Actions.of(file.actions)
+    environment, actions = file.environment, DeclaredActions.of(file.actions)
     parts: list[Callable[[], Any]] = [
         partial(build_constraints, source, file),
         partial(build_picture, source, file),
@@ -237,7 +237,7 @@ def _check_scale(source: Source, file: File) -> None:
             raise spot.error(unknown("observation", name, file.observations))
 
 
-def _check_std(source: Source, file: File, actions: Actions) -> None:
+def _check_std(source: Source, file: File, actions: DeclaredActions) -> None:
     if _has_idle_std(file.settings, actions.quantity):
         raise source.spot(_STD).error(_IDLE_STD)
 

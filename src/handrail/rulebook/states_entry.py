@@ -36,7 +36,7 @@ Block = Mapping[str, Values]
 
 @final
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One line of a table; `require` is empty where the table has no such column."""
 
     spot: Spot
@@ -46,15 +46,17 @@ class Row:
 
 @final
 @dataclass(frozen=True)
-class Table:
+class StatesTable:
     """The columns are observations, in the order of the table."""
 
     columns: tuple[str, ...] = ()
-    rows: tuple[Row, ...] = ()
+    rows: tuple[TableRow, ...] = ()
     has_requirements: bool = False
 
 
-def read_table(source: Source, path: KeyPath, text: str, observations: Sequence[str]) -> Table:
+def read_table(
+    source: Source, path: KeyPath, text: str, observations: Sequence[str]
+) -> StatesTable:
     """The table at this path of the file."""
     lines = _lines(source, path, text)
     if not lines:
@@ -74,7 +76,7 @@ def read_table(source: Source, path: KeyPath, text: str, observations: Sequence[
     _check_columns(header_spot, columns, observations)
     rows = tuple(_row(spot, line, columns, has_requirements) for spot, line in body)
     _refuse_repeated_rows(rows)
-    return Table(columns, rows, has_requirements)
+    return StatesTable(columns, rows, has_requirements)
 
 
 def _lines(source: Source, path: KeyPath, text: str) -> list[tuple[Spot, str]]:
@@ -102,7 +104,7 @@ def _check_columns(spot: Spot, columns: Sequence[str], observations: Sequence[st
             raise spot.error(f"the table has two columns {name!r}. Remove one of them.")
 
 
-def _row(spot: Spot, line: str, columns: Sequence[str], has_requirements: bool) -> Row:
+def _row(spot: Spot, line: str, columns: Sequence[str], has_requirements: bool) -> TableRow:
     # A requirement contains blanks: it is what remains behind the numbers.
     cells = _SEPARATOR.split(line, maxsplit=len(columns) if has_requirements else 0)
     expected = len(columns) + has_requirements
@@ -114,7 +116,7 @@ def _row(spot: Spot, line: str, columns: Sequence[str], has_requirements: bool) 
         )
     numbers = zip(columns, cells, strict=False)
     values = tuple(_number(spot, column, cell) for column, cell in numbers)
-    return Row(spot, values, cells[-1] if has_requirements else "")
+    return TableRow(spot, values, cells[-1] if has_requirements else "")
 
 
 def _number(spot: Spot, column: str, cell: str) -> float:
@@ -124,7 +126,7 @@ def _number(spot: Spot, column: str, cell: str) -> float:
     return value
 
 
-def _refuse_repeated_rows(rows: Sequence[Row]) -> None:
+def _refuse_repeated_rows(rows: Sequence[TableRow]) -> None:
     seen: dict[tuple[object, ...], Spot] = {}
     for row in rows:
         first = seen.setdefault((row.values, row.require), row.spot)
@@ -147,7 +149,7 @@ class StatesEntry:
     spot: Spot
     observations: tuple[str, ...]
     blocks: tuple[Block, ...]
-    table: Table
+    table: StatesTable
 
     @property
     def count(self) -> int:
@@ -155,7 +157,7 @@ class StatesEntry:
         in_blocks = (math.prod(map(_count, block.values())) for block in self.blocks)
         return max(len(self.table.rows), 1) * sum(in_blocks)
 
-    def states(self, rows: Sequence[Row]) -> Array:
+    def states(self, rows: Sequence[TableRow]) -> Array:
         """(n, n_observations) of all blocks, combined with these rows of the table."""
         states = [
             _combine(block, self.table.columns, rows, self.observations) for block in self.blocks
@@ -167,7 +169,7 @@ def read_place(
     source: Source,
     path: KeyPath,
     where: Block | Sequence[Block] | None,
-    table: Table,
+    table: StatesTable,
     observations: tuple[str, ...],
 ) -> StatesEntry:
     """The place of the constraint at this path of the file."""
@@ -184,7 +186,7 @@ def read_place(
 
 
 def _check_coverage(
-    source: Source, path: KeyPath, block: Block, table: Table, observations: Sequence[str]
+    source: Source, path: KeyPath, block: Block, table: StatesTable, observations: Sequence[str]
 ) -> None:
     for name in block:
         spot = source.spot((*path, name))
@@ -224,7 +226,7 @@ def _axis(values: Values) -> Array:
 
 
 def _combine(
-    block: Block, columns: Sequence[str], rows: Sequence[Row], observations: Sequence[str]
+    block: Block, columns: Sequence[str], rows: Sequence[TableRow], observations: Sequence[str]
 ) -> Array:
     """Rows of the table slowest, then the observations of the block in the file's order."""
     axes = {name: _axis(block[name]) for name in observations if name in block}
