@@ -16,7 +16,7 @@ from benchmarks.plan import Plan
 from handrail.learning import Episode, Seconds, play
 from handrail.learning import player as players
 from handrail.learning.episode import Act
-from handrail.policies.fused import FusedNetwork
+from handrail.policies.fused_network import FusedNetwork
 from handrail.rulebook import load_rulebook, with_settings
 from handrail.runs import make_agent
 

@@ -18,7 +18,7 @@ from benchmarks.problem import wide_policy
 from benchmarks.proof.hold import taped_holds
 from handrail._types import Array
 from handrail.constraints import Expansion, expand, violations_at
-from handrail.policies.fused import FusedNetwork
+from handrail.policies.fused_network import FusedNetwork
 from handrail.rulebook import load_rulebook
 
 # What a proof may cost, in units of evaluating the samples.

@@ -23,7 +23,7 @@ from torch.nn.utils import parametrizations, parametrize, prune
 
 import handrail as hr
 from handrail.policies import ACTIVATIONS, IDENTITY, RELU
-from handrail.policies import fused as fused_module
+from handrail.policies import fused_network as fused_module
 from handrail.policies.layers import Layers, Refusal
 from handrail.policies.network import Architecture
 from handrail.tangent.factors import Factoriser, OuterFactor

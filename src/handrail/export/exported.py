@@ -94,7 +94,7 @@ _RANDOM_STATES = 256
 
 @final
 @dataclass(frozen=True)
-class Subject:
+class Exportable:
     """A policy, its names and its constraints, checked to belong together.
 
     Attributes:
@@ -119,7 +119,7 @@ class Subject:
         constraint_file: str,
         states: ArrayLike | None,
         tolerance: float | None,
-    ) -> Subject:
+    ) -> Exportable:
         """Arguments as of `export_onnx`."""
         if not isinstance(policy, Policy):
             raise InvalidPolicy(
@@ -266,7 +266,7 @@ def check_ending(path: str | Path, ending: str) -> Path:
 
 
 def write_compared(
-    subject: Subject,
+    subject: Exportable,
     path: Path,
     precision: str,
     outputs: Callable[[Array], Array],

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from handrail._storage import to_json
 from handrail._types import Array
 from handrail.errors import InvalidPolicy
-from handrail.export.exported import Exported, Subject, check_ending, write_compared
+from handrail.export.exported import Exportable, Exported, check_ending, write_compared
 from handrail.policies import ACTIVATIONS, IDENTITY, Layers, Policy, Refusal
 from handrail.rulebook import AnyConstraints
 
@@ -61,7 +61,7 @@ def export_numpy(
     `export_onnx`.
     """
     file = check_ending(path, ".npz")
-    subject = Subject.of(
+    subject = Exportable.of(
         policy, constraints, observations, actions, constraint_file, states, tolerance
     )
     arrays = {**_arrays(policy.module), "outputs": np.array(policy.quantity.name)}

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from handrail._storage import to_json
 from handrail._types import Array
 from handrail.errors import InvalidArgument, InvalidPolicy
-from handrail.export.exported import Exported, Subject, check_ending, write_compared
+from handrail.export.exported import Exportable, Exported, check_ending, write_compared
 from handrail.policies import Policy
 from handrail.rulebook import AnyConstraints
 
@@ -60,7 +60,7 @@ def export_onnx(
     """
     file = check_ending(path, ".onnx")
     _refuse_missing_packages()
-    subject = Subject.of(
+    subject = Exportable.of(
         policy, constraints, observations, actions, constraint_file, states, tolerance
     )
     model, precision, run = _running(subject)
@@ -88,7 +88,7 @@ class _WithProbabilities(nn.Module):
         return logits, torch.softmax(logits, dim=-1)
 
 
-def _running(subject: Subject) -> tuple[Any, str, Callable[[Array], Array]]:
+def _running(subject: Exportable) -> tuple[Any, str, Callable[[Array], Array]]:
     """The model, its precision, and its outputs by onnxruntime."""
     from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as Missing
 
@@ -102,7 +102,7 @@ def _running(subject: Subject) -> tuple[Any, str, Callable[[Array], Array]]:
 
 
 def _in_precision(
-    module: nn.Module, subject: Subject, dtype: torch.dtype
+    module: nn.Module, subject: Exportable, dtype: torch.dtype
 ) -> tuple[Any, str, Callable[[Array], Array]]:
     from onnxruntime import InferenceSession, SessionOptions
 

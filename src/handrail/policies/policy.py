@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from handrail._types import Array
 from handrail.errors import InvalidPolicy, ShapeMismatch
-from handrail.policies.fused import FusedNetwork
+from handrail.policies.fused_network import FusedNetwork
 from handrail.policies.layers import Layers, NumpyPass, first_layer
 from handrail.policies.quantity import Quantity
 

@@ -49,13 +49,13 @@ class FusedNetwork:
 
     def raw(self, states: Array) -> Array:
         """The network's outputs (n, n_actions)."""
-        from handrail.policies import _compiled as compiled
+        from handrail.policies import _passes as compiled
 
         return compiled.forward(*self._weights, self._flat(states))
 
     def drawer(self, rng: np.random.Generator) -> Callable[[Array], int]:
         """For one state, an action; -1 if the logits are not finite."""
-        from handrail.policies import _compiled as compiled
+        from handrail.policies import _passes as compiled
 
         draw, (inward, inward_bias, outward, outward_bias) = compiled.draw, self._weights
         shape, uniform, flat = (self.n_observations,), rng.random, self._flat
@@ -69,7 +69,7 @@ class FusedNetwork:
 
     def pull_back(self, states: Array, weights: Array) -> tuple[Tensor, ...]:
         """Gradient of Σ_k weights_k · outputs(s_k), one tensor per parameter."""
-        from handrail.policies import _compiled as compiled
+        from handrail.policies import _passes as compiled
 
         inward, inward_bias, outward, _ = self._weights
         found = compiled.backward(inward, inward_bias, outward, self._flat(states), weights)
@@ -78,7 +78,7 @@ class FusedNetwork:
 
     def push_forward(self, states: Array, parts: tuple[Tensor, ...]) -> Array:
         """First-order change of the outputs (n, n_actions) under a change of the parameters."""
-        from handrail.policies import _compiled as compiled
+        from handrail.policies import _passes as compiled
 
         of_inward, of_inward_bias, of_outward, of_outward_bias = (
             part.detach().double().numpy() for part in parts
@@ -97,7 +97,7 @@ class FusedNetwork:
 
     def kernel(self, states: Array, weights: Array) -> Array:
         """Inner products (n, n) of the gradients of weights_k · outputs(s_k), for few states."""
-        from handrail.policies import _compiled as compiled
+        from handrail.policies import _passes as compiled
 
         inward, inward_bias, outward, _ = self._weights
         flat, contiguous = self._flat(states), np.ascontiguousarray(weights)

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 import handrail as hr
-from handrail.policies import fused as fused_module
+from handrail.policies import fused_network as fused_module
 from handrail.policies.categorical import softmax
-from handrail.policies.fused import FusedNetwork
+from handrail.policies.fused_network import FusedNetwork
 from handrail.tangent.batch import policy_gradient
 from handrail.tangent.gradient import push_forward
 from tests.conftest import spaces
