@@ -1,5 +1,7 @@
 """From a controller to constraints: what it does in a region, asked state by state.
 
+Of continuous actions, the mean is kept within a margin of what the controller does.
+
 A controller that chooses actions switches between them somewhere, and a network cannot follow it
 to the very edge: two states close together that must be almost certain of opposite actions ask for
 a cliff. So a state speaks for the controller only if its surroundings agree with it: a small step
@@ -25,7 +27,10 @@ from handrail.regions import Points, Region
 # State (n_coordinates,) -> action.
 ActionRule: TypeAlias = Callable[[Array], int]
 
+# State (n_coordinates,) -> a number, or (n_actions,).
+MeanRule: TypeAlias = Callable[[Array], Any]
 
+# States (n, n_coordinates) -> actions (n,).
 _AskAll: TypeAlias = Callable[[Array], Indices]
 
 
@@ -158,12 +163,12 @@ def _close_to(
 ) -> list[Constraint]:
     """The probabilities of another policy, ± margin."""
     probabilities = policy.probabilities(states)
-    # Of two actions, one says it all.
-    said = range(1, 2) if probabilities.shape[1] == 2 else range(probabilities.shape[1])
+    n_actions = probabilities.shape[1]
+    actions = [1] if policy.quantity.one_says_all(n_actions) else range(n_actions)
     return [
         _around(probabilities[k, action], margin, action, states[k], f"{name} at state {k}")
         for k in range(len(states))
-        for action in said
+        for action in actions
     ]
 
 
@@ -211,15 +216,18 @@ def _asking(controller: Any, n_coordinates: int, actions: Sequence[int]) -> _Ask
     return lambda states: np.where(states @ gain < 0.0, positive, negative)  # u = -K s
 
 
-def _answer(controller: ActionRule, state: Array) -> int:
-    """The action of one state, refused if it is none."""
-    where = state.tolist()
+def _ask(controller: Callable[[Array], Any], state: Array) -> Any:
     try:
-        answer: Any = controller(state.copy())
+        return controller(state.copy())
     except Exception as error:  # whatever the user's function does
         raise InvalidArgument(
-            f"The controller raised {type(error).__name__} at {where}: {error}"
+            f"The controller raised {type(error).__name__} at {state.tolist()}: {error}"
         ) from error
+
+
+def _answer(controller: ActionRule, state: Array) -> int:
+    """The action of one state, refused if it is none."""
+    where, answer = state.tolist(), _ask(controller, state)
     index = answer.item() if isinstance(answer, np.ndarray) and answer.ndim == 0 else answer
     if isinstance(index, bool | np.bool_) or not isinstance(index, Integral) or index < 0:
         raise InvalidArgument(
@@ -286,10 +294,6 @@ def _check_margin(margin: Any) -> None:
         )
 
 
-# State (n_coordinates,) -> a number, or (n_actions,).
-MeanRule: TypeAlias = Callable[[Array], Any]
-
-
 def mean_constraints_from(
     controller: MeanRule | ArrayLike | GaussianPolicy,
     region: Region,
@@ -354,13 +358,7 @@ def _asked(controller: Any, states: Array) -> Array:
 
 def _mean_answer(controller: MeanRule, state: Array) -> Array:
     """The action of one state (n_actions,), refused if it is none."""
-    where = state.tolist()
-    try:
-        answer = controller(state.copy())
-    except Exception as error:  # whatever the user's function does
-        raise InvalidArgument(
-            f"The controller raised {type(error).__name__} at {where}: {error}"
-        ) from error
+    where, answer = state.tolist(), _ask(controller, state)
     try:
         action = np.atleast_1d(np.asarray(answer, dtype=np.float64))
     except (TypeError, ValueError):

@@ -174,10 +174,10 @@ def _without_repeats(blocks: Sequence[Rows]) -> Rows:
 
     A part of them may be repeated: controllers that were sampled at the same states agree at some.
     """
-    said: dict[frozenset[bytes], str] = {}
+    names: dict[frozenset[bytes], str] = {}
     keys = [_keys(block) for block in blocks]
     for block, own in zip(blocks, keys, strict=True):
-        known = said.setdefault(frozenset(own), block.labels[0])
+        known = names.setdefault(frozenset(own), block.labels[0])
         if known != block.labels[0]:
             raise InvalidConstraint(
                 f"{block.labels[0]!r} says exactly what {known!r} says already. Remove one of them."

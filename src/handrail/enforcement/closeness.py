@@ -199,8 +199,8 @@ class Neighbourhood:
         targets = Targets(rows, tolerance)
         here = values[: len(rows.states)]
         self._asked = (
-            targets.change_in_log_odds(targets.position(here), trust=1.0),
-            targets.change_in_probability(rows.values(here), trust=1.0),
+            targets.change_in_coordinates(targets.position(here), trust=1.0),
+            targets.change_in_values(rows.values(here), trust=1.0),
         )
 
     def step(self, damping: float) -> Gradient | None:

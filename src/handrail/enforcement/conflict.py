@@ -2,6 +2,8 @@
 
 A program that has no answer, or only an absurd one, is reduced to the smallest set of rows that
 already has none. Pairs have a closed form; larger sets are found by leaving rows out one by one.
+Before any network is asked, rows at one state (of points, or where regions overlap) are compared
+with what outputs there are at all.
 """
 
 from __future__ import annotations
@@ -16,6 +18,9 @@ from handrail._minimum_norm import CONFLICT_RATIO, scale_rows, solve_minimum_nor
 from handrail._types import Array, Indices
 from handrail.constraints import Expansion, Rows, concatenate, html_table, listed
 from handrail.policies import Quantity
+
+# Of each region, to look for states that other regions contain, too.
+_STATES = 256
 
 
 @final
@@ -178,10 +183,6 @@ def _smallest_set(matrix: Array, lower: Array, upper: Array) -> Indices:
                 start += piece
         piece //= 2
     return kept
-
-
-# Of each region, to look for states that other regions contain, too.
-_STATES = 256
 
 
 def impossible_overlap(expansion: Expansion) -> tuple[Conflict, Array] | None:

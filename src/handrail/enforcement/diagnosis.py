@@ -169,7 +169,7 @@ def _hard(matrix: Array, lower: Array, upper: Array, indices: Indices) -> Minimu
 def _asked(rows: Rows, outputs: Array) -> tuple[Array, Array]:
     """The change that each row needs, to first order."""
     targets = Targets(rows, tolerance=1e-6)
-    return targets.change_in_probability(rows.values(outputs), trust=np.inf)
+    return targets.change_in_values(rows.values(outputs), trust=np.inf)
 
 
 def _conflicts(

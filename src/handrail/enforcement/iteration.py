@@ -239,10 +239,10 @@ def _smallest_change(
     """Ask for log-odds; where these contradict each other to first order, for outputs."""
     geometry, solver = LeastChange(model), hard_solver(model)
     try:
-        asked = targets.change_in_log_odds(position, trust)
+        asked = targets.change_in_coordinates(position, trust)
         return solve_program(model, geometry, *asked, solver)
     except Contradiction:
-        asked = targets.change_in_probability(model.values, trust)
+        asked = targets.change_in_values(model.values, trust)
         return solve_program(model, geometry, *asked, solver)
 
 

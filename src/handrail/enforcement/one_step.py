@@ -96,7 +96,7 @@ class SafeReturns:
         holding = counted(len(self.active), "row")
         return (
             f"{counted(len(self.values), 'safe return')} for a step of {self.step_size:g}, the "
-            f"largest {self.values[self._largest()[0]]:.3g}: {predicted}; {holding} held by it."
+            f"largest {self.values[self._largest()[0]]:.3g}: {predicted}, {holding} active."
         )
 
     def __repr__(self) -> str:
@@ -201,7 +201,7 @@ def predict_step(
 def solve_returns(step: PredictedStep, objective: Objective, soft: bool) -> SafeReturns:
     """The safe returns that bring the predicted step within the bounds."""
     rows, model, drift = step.rows, step.model, step.drift
-    hard = hard_solver(model, lambda: _change_in_log_odds(step))
+    hard = hard_solver(model, lambda: _change_in_coordinates(step))
     solver = _soft_solver(rows) if soft else hard
     geometry = _geometry(model, objective, step.step_size)
     try:
@@ -230,10 +230,10 @@ def solve_returns(step: PredictedStep, objective: Objective, soft: bool) -> Safe
     )
 
 
-def _change_in_log_odds(step: PredictedStep) -> tuple[Array, Array]:
+def _change_in_coordinates(step: PredictedStep) -> tuple[Array, Array]:
     """What the rows ask for, in log-odds."""
     targets = Targets(step.rows, TOLERANCE)
-    return targets.change_in_log_odds(targets.position(step.outputs), trust=np.inf)
+    return targets.change_in_coordinates(targets.position(step.outputs), trust=np.inf)
 
 
 def update(policy: Policy, returns: SafeReturns) -> None:

@@ -1,8 +1,9 @@
 """How far rows are from their bounds, in units in which the first-order model reaches far.
 
-The probability c of a set of actions is measured by its log-odds φ = log c/(1 - c). Near 0 and 1 a
-probability hardly moves with the weights while its log-odds move as ever. Rows without log-odds
-(differences of probabilities, relations between states, mean actions) are measured as they are.
+Where a row has an unbounded coordinate, it is measured in that: the probability c of a set of
+actions by its log-odds φ = log c/(1 - c). Near 0 and 1 a probability hardly moves with the weights
+while its log-odds move as ever. Other rows (differences of probabilities, relations between states,
+mean actions) are measured as they are.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Targets:
         )
         return Position(coordinate, slope)
 
-    def change_in_log_odds(self, position: Position, trust: float) -> tuple[Array, Array]:
+    def change_in_coordinates(self, position: Position, trust: float) -> tuple[Array, Array]:
         """The interval (lower, upper) in which each row's value c should change, to first order.
 
         `trust` scales how much may be asked of a row at once.
@@ -67,11 +68,11 @@ class Targets:
         upper = np.maximum(self._upper - position.coordinate, -trust * self._reach)
         return lower / position.slope, upper / position.slope
 
-    def change_in_probability(self, values: Array, trust: float) -> tuple[Array, Array]:
-        """The same without log-odds, and exactly to the bounds: all rows the same part of the way.
+    def change_in_values(self, values: Array, trust: float) -> tuple[Array, Array]:
+        """The same in values, and exactly to the bounds: all rows the same part of the way.
 
         Rows that depend on each other (a whole distribution prescribed at one state) stay
-        consistent this way; their log-odds and inner margins do so only in the limit.
+        consistent this way; their coordinates and inner margins do so only in the limit.
         """
         lower, upper = self._rows.lower - values, self._rows.upper - values
         furthest = max(float(np.maximum(lower, -upper).max()), np.finfo(np.float64).tiny)

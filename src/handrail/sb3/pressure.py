@@ -99,7 +99,7 @@ def shortfall_gradient(policy: Policy, rows: Rows, targets: Targets) -> Gradient
     """Of ½ Σ shortfall²; None where no row falls short."""
     outputs = policy.outputs(rows.states)
     position = targets.position(outputs)
-    below, above = targets.change_in_log_odds(position, math.inf)
+    below, above = targets.change_in_coordinates(position, math.inf)
     # Positive where a row must rise, negative where it must fall: a change of its value.
     missing = np.maximum(below, 0.0) + np.minimum(above, 0.0)
     if not missing.any():
