@@ -12,9 +12,17 @@ import torch
 from torch import nn
 
 import handrail as hr
+from handrail.constraints import Tolerance
 from handrail.constraints.expansion import expand
 from handrail.constraints.violations import violations_at
 from handrail.enforcement.candidates import Sample
+from handrail.enforcement.enforcer import (
+    Enforcer,
+    PointEnforcer,
+    RegionEnforcer,
+    SelectionEnforcer,
+    make_enforcer,
+)
 from handrail.enforcement.exchange import Exchange
 from handrail.learning.reinforce import Reinforce
 from handrail.proof.certificate import certify
@@ -288,3 +296,65 @@ def test_an_interrupted_run_continues_bit_for_bit(selection: str, tmp_path: Path
     assert one == other
     for a, b in zip(whole.agent().policy.parameters, run.agent().policy.parameters, strict=True):
         assert torch.equal(a, b)
+
+
+BOX = hr.Box([-1.0, -1.0, 0.0], [1.0, 1.0, 0.5])
+BOTH: list[hr.Constraint] = [
+    hr.AtLeast(0.7, 1, hr.Points([0.1, 0.2, 0.3]), name="point"),
+    hr.AtMost(0.02, 0, BOX, name="region"),
+]
+
+
+def enforcer_of(
+    rules: list[hr.Constraint], selection: Any = None
+) -> tuple[hr.CategoricalPolicy, Enforcer]:
+    policy = small_policy()
+    expansion = expand(rules, policy)
+    return policy, make_enforcer(expansion, selection or hr.Everywhere(), policy, Tolerance())
+
+
+def test_the_kind_follows_from_the_constraints_and_the_selection() -> None:
+    assert isinstance(enforcer_of(BOTH[:1])[1], PointEnforcer)
+    assert isinstance(enforcer_of(BOTH)[1], RegionEnforcer)
+    assert isinstance(enforcer_of(BOTH, hr.MaximumReturn())[1], SelectionEnforcer)
+
+
+@pytest.mark.parametrize("selection", [hr.Everywhere(), hr.MaximumDeviation(states=2)])
+def test_active_states_are_those_that_were_held(selection: Any) -> None:
+    policy, enforcer = enforcer_of(BOTH, selection)
+    result = enforcer.hold(policy)
+    assert result.satisfied
+    assert (result.tolerance, result.regions) == (1e-6, 1)
+    (states,) = enforcer.active_states
+    assert BOX.contains(states).all()
+    rows = enforcer.rows_at([states[:1]])
+    assert rows.labels == ("point", "region")
+    assert rows.lower[0] == 0.7
+    inside = 0.02 * 0.02 * 0.98 if isinstance(selection, hr.Everywhere) else 0.0
+    assert rows.upper[1] == pytest.approx(0.02 - inside)
+    _, again = enforcer_of(BOTH, selection)
+    again.recall(enforcer.memory())
+    np.testing.assert_array_equal(again.active_states[0], states)
+
+
+def test_points_have_no_active_states() -> None:
+    policy, enforcer = enforcer_of(BOTH[:1])
+    assert enforcer.hold(policy).satisfied
+    assert enforcer.active_states == ()
+    assert enforcer.memory() == {}
+    assert enforcer.rows_at([]).labels == ("point",)
+
+
+def test_one_state_stands_for_a_region_of_which_none_was_needed() -> None:
+    _, enforcer = enforcer_of(BOTH[1:])
+    assert len(enforcer.rows_at(enforcer.active_states)) == 1
+
+
+def test_the_memory_of_older_files_is_understood() -> None:
+    policy, enforcer = enforcer_of(BOTH, hr.MaximumDeviation())
+    enforcer.hold(policy)
+    older = {key.replace("active.", "stars."): value for key, value in enforcer.memory().items()}
+    assert "stars.0" in older
+    _, again = enforcer_of(BOTH, hr.MaximumDeviation())
+    again.recall(older)
+    np.testing.assert_array_equal(again.active_states[0], enforcer.active_states[0])
