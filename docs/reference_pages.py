@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +21,7 @@ import typer.main
 from pydantic import BaseModel
 
 import handrail
-from handrail.rulebook import json_schema
+from handrail.cli import answers
 
 FOLDER = Path(__file__).resolve().parent / "reference"
 # In the order in which somebody meets them.
@@ -54,7 +53,7 @@ def pages() -> dict[str, str]:
         "handrail.md": _overview(),
         **{f"{name}.md": _package_page(name) for name in PACKAGES},
         "cli.md": _command_page(),
-        "constraints.schema.json": json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n",
+        answers.SCHEMA: answers.make_answers()[answers.SCHEMA],
     }
 
 
@@ -277,12 +276,13 @@ def _page(lines: Iterable[str]) -> str:
 
 
 def main() -> int:
-    """Write every page that differs from what is there."""
-    for name, text in pages().items():
-        file = FOLDER / name
+    """Write what differs from what is there: pages, and what the command line knows by heart."""
+    texts = {FOLDER / name: text for name, text in pages().items()}
+    texts |= {answers.FOLDER / name: text for name, text in answers.make_answers().items()}
+    for file, text in texts.items():
         if not file.exists() or file.read_text(encoding="utf-8") != text:
             file.write_text(text, encoding="utf-8")
-            print(f"wrote docs/reference/{name}")
+            print(f"wrote {file.relative_to(FOLDER.parent.parent)}")
     return 0
 
 

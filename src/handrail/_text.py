@@ -1,13 +1,11 @@
 """Text from elsewhere, made safe to show, and small tables of it.
 
-A name in a constraint file may hold any character: what terminals obey is made visible, what
-browsers obey is escaped.
+A name in a constraint file may hold any character: what a terminal would obey is made visible.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 
 def visible(text: str) -> str:
@@ -26,15 +24,6 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in (lines[0], rule, *lines[1:])
     )
-
-
-def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The same for a page or a notebook."""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
-    )
-    return f"<table><tr>{head}</tr>{body}</table>"
 
 
 def _escaped(character: str) -> str:

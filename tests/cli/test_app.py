@@ -1,27 +1,101 @@
-"""The command line as a whole: its errors, and what it says about Handrail."""
+"""The command line as a whole: its start, its help, its errors, what it says about Handrail."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import handrail as hr
+from handrail.cli import app as commands
 from tests.cli.conftest import Caller
+from tests.support.paths import ROOT
+
+COMMANDS = (
+    *("train", "resume", "check", "evaluate", "show", "prove", "verify", "edit", "export", "play"),
+    *("environments", "schema", "version"),
+)
+START = "import sys; sys.argv[0] = 'handrail'; from handrail.cli import main; main()"
+HEAVY = {"torch", "scipy", "gymnasium", "matplotlib", "numba", "numpy", "pandas", "rich", "yaml"}
+
+
+def imported(*arguments: str, **environment: str) -> tuple[str, set[str]]:
+    """What a start of its own says, and the packages that it imports."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", START, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment},
+    )
+    modules = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines()]
+    return done.stdout, {module.partition(".")[0] for module in modules}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--help"], "Learn from a constraint file, one run per seed"),
+        (["-h"], "Commands:"),
+        (["--version"], hr.__version__),
+        (["version"], hr.__version__),
+        (["schema"], '"$defs"'),
+        (["environments"], "cartpole: CartPole-v1, 18 states, passes at 195"),
+        *([[command, "--help"], "--help"] for command in COMMANDS),
+    ],
+)
+def test_nothing_heavy_is_imported_to_start(arguments: list[str], words: str) -> None:
+    said, packages = imported(*arguments)
+    assert words in said
+    assert {"handrail", "typer"} <= packages
+    assert not HEAVY & packages
+    assert "pydantic" not in packages
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("handrail ", COMMANDS), ("handrail pro", ["prove"]), ("handrail train --ep", ["--episodes"])],
+)
+def test_completion_imports_nothing_heavy(words: str, completed: list[str]) -> None:
+    typed = words.split(" ")
+    said, packages = imported(
+        _HANDRAIL_COMPLETE="complete_bash",
+        COMP_WORDS=words,
+        COMP_CWORD=str(len(typed) - 1),
+    )
+    assert said.split() == list(completed)
+    assert not HEAVY & packages
+
+
+def test_help_is_whole(handrail: Caller) -> None:
+    code, out, _ = handrail("--help")
+    assert code == 0
+    joined = " ".join(out.split())
+    for name in COMMANDS:
+        command = commands.app.registered_commands[COMMANDS.index(name)].callback
+        assert command is not None
+        assert command.__name__ == name
+        assert f"{name} {command.__doc__}" in joined
+    assert handrail("train", "-h")[1] == handrail("train", "--help")[1]
 
 
 def test_environments_lists_the_bundled_files(handrail: Caller) -> None:
     code, out, _ = handrail("environments")
     assert code == 0
-    for name in ("cartpole", "cartpole_equality", "lunar_lander", "lunar_lander_literal"):
-        assert name in out
-    assert "CartPole-v1" in out
+    assert out.count("\n") == 2 * len(hr.rulebook.bundled())
+    for name in hr.rulebook.bundled():
+        assert f"{name}: " in out
 
 
 def test_schema_and_version(handrail: Caller) -> None:
     _, out, _ = handrail("schema")
-    assert json.loads(out)["properties"]["constraints"]
-    assert handrail("version")[1].strip() == "0.1.0"
+    assert json.loads(out) == hr.rulebook.json_schema()
+    assert handrail("version")[1] == handrail("--version")[1] == f"{hr.__version__}\n"
 
 
 @pytest.mark.parametrize(

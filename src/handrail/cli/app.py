@@ -7,23 +7,21 @@ package when it is first asked for.
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated
 
 import typer
 
 import handrail as hr
+from handrail.cli.answers import ENVIRONMENTS, SCHEMA, answer
 from handrail.cli.check import check
 from handrail.cli.console import complain
-from handrail.cli.console import show as show_table
 from handrail.cli.edit import edit
 from handrail.cli.evaluate import evaluate
 from handrail.cli.export import export
 from handrail.cli.play import play
 from handrail.cli.prove import prove, verify
 from handrail.cli.show import show
-from handrail.cli.tables import environments_table
 from handrail.cli.train import resume, train
 from handrail.errors import HandrailError
 
@@ -70,12 +68,12 @@ def handrail(
 
 def environments() -> None:
     """List the bundled constraint files."""
-    show_table(environments_table())
+    typer.echo(answer(ENVIRONMENTS), nl=False)
 
 
 def schema() -> None:
     """Print the JSON Schema of constraint files, for editors."""
-    typer.echo(json.dumps(hr.rulebook.json_schema(), indent=2, ensure_ascii=False))
+    typer.echo(answer(SCHEMA), nl=False)
 
 
 def version() -> None:

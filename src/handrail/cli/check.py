@@ -9,7 +9,6 @@ import typer
 import handrail as hr
 from handrail.cli.console import note, say
 from handrail.cli.options import Imports, RuleFile, import_modules, settings_of
-from handrail.cli.tables import on_region
 from handrail.errors import HandrailError
 
 
@@ -31,7 +30,7 @@ def _note_states_outside(book: hr.Rulebook, env: Any) -> None:
     for one in book.constraints:
         outside = hr.rulebook.states_outside(env, one.states)
         if outside:
-            of = "that stand for" if on_region(one) else "of"
+            of = "that stand for" if _on_region(one) else "of"
             note(
                 f"{outside} of {len(one.states)} states {of} {one.name!r} lie outside the "
                 "observation space."
@@ -43,7 +42,7 @@ def _try(book: hr.Rulebook, policy: hr.Policy) -> None:
     if impossible:
         raise HandrailError(impossible)
     diagnosis = hr.diagnose(policy, book.constraints)
-    regions = ", regions by 100 states each" if any(map(on_region, book.constraints)) else ""
+    regions = ", regions by 100 states each" if any(map(_on_region, book.constraints)) else ""
     say(f"On a fresh network (seed {book.settings.seed}{regions}): {diagnosis}")
     if not diagnosis.feasible:
         raise HandrailError("These constraints contradict each other. Relax one of each conflict.")
@@ -53,9 +52,9 @@ def _try(book: hr.Rulebook, policy: hr.Policy) -> None:
     )
     if not enforcement.satisfied:
         raise HandrailError(enforcement.reason)
-    proven = ", proven on every state of the regions" if enforcement.certificates else ""
-    say(
-        f"All constraints can hold together: the network obeyed after {enforcement.iterations} "
-        f"iterations, worst violation {enforcement.worst_violation:+.1e}{proven}.",
-        style="green",
-    )
+    say(f"All constraints can hold together. {enforcement}", colour="green")
+
+
+def _on_region(constraint: hr.Constraint) -> bool:
+    """Whether a constraint holds on infinitely many states."""
+    return isinstance(constraint, hr.constraints.PlacedConstraint) and constraint.region is not None

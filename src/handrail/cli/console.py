@@ -1,12 +1,13 @@
 """What people see. Text is printed as it is: no name in a constraint file can change its style.
 
-rich is imported when something is printed, not before: it takes as long as all else that a command
-needs to start.
+Only tables need rich, which takes as long to import as all else that a command needs to start.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import typer
 
 from handrail._text import visible
 
@@ -15,26 +16,19 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def console(stderr: bool = False) -> Console:
-    """The terminal; what is printed on it has no markup, so that none can be smuggled in."""
-    from rich.console import Console
-
-    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
-
-
-def say(answer: object, style: str | None = None) -> None:
+def say(answer: object, colour: str | None = None) -> None:
     """Anything, as it says itself; no path is cut in two at the end of a line."""
-    console().print(visible(str(answer)), style=style, soft_wrap=True)
+    typer.secho(visible(str(answer)), fg=colour)
 
 
 def note(text: str) -> None:
     """What people should know beside what they asked for."""
-    _begin_with("note:", "yellow", text)
+    typer.echo(f"{typer.style('note:', fg='yellow')} {visible(text)}")
 
 
 def complain(text: str) -> None:
     """Why there is no answer."""
-    _begin_with("error:", "bold red", text, stderr=True)
+    typer.echo(f"{typer.style('error:', fg='red', bold=True)} {visible(text)}", err=True)
 
 
 def show(table: Table) -> None:
@@ -42,8 +36,8 @@ def show(table: Table) -> None:
     console().print(table)
 
 
-def _begin_with(word: str, style: str, text: str, stderr: bool = False) -> None:
-    from rich.text import Text
+def console(stderr: bool = False) -> Console:
+    """The terminal for what moves or has columns; it knows no markup, so none is smuggled in."""
+    from rich.console import Console
 
-    line = Text.assemble((word, style), " ", visible(text))
-    console(stderr).print(line, soft_wrap=True)
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import handrail as hr
+from handrail._text import visible
 from handrail.cli.console import note, say, show
 from handrail.cli.options import (
     At,
@@ -22,8 +23,10 @@ from handrail.cli.options import (
     refuse_existing,
     settings_of,
 )
-from handrail.cli.tables import broken, edit_table
 from handrail.errors import InvalidArgument, StorageFailure
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def edit(
@@ -109,14 +112,53 @@ def _report(
     """The table; and a note, where another law suffered from this one."""
     law = subject.constraints
     own = (hr.measure(before, law), hr.measure(subject.policy, law)) if law else None
-    show(edit_table(f"{path}, edited", result, book, own))
+    show(_table(f"{path}, edited", result, book, own))
     if result.unchanged:
         say(result)
-    if own is not None and broken(own[1], result) > broken(own[0], result):
+    if own is not None and own[1].broken(result.tolerance) > own[0].broken(result.tolerance):
         note(
             "the constraints that it obeyed before no longer all hold. Where both should, put both "
             "into the constraint file."
         )
+
+
+def _table(
+    title: str,
+    result: hr.Edit,
+    book: hr.Rulebook,
+    own: tuple[hr.Violations, hr.Violations] | None,
+) -> Table:
+    """What was asked of a policy, and what else that changed.
+
+    Args:
+        title: which policy.
+        result: of its edit.
+        book: names its actions.
+        own: of the constraints that it obeyed before, if it had any: before and after the edit.
+    """
+    from rich.table import Table
+
+    def violated(found: Iterable[hr.Violations]) -> str:
+        return " → ".join(f"{one.broken(result.tolerance)} of {len(one)}" for one in found)
+
+    effects, enforcement = result.side_effects, result.enforcement
+    before, after = result.before.worst_violation, enforcement.worst_violation
+    table = Table(title=visible(title), title_justify="left", show_header=False)
+    table.add_row("violated rows", violated([result.before, result.after]))
+    table.add_row("worst violation", f"{before:+.1e} → {after:+.1e}")
+    if enforcement.certificates:
+        table.add_row("regions proven", f"{len(enforcement.certificates)}")
+    if own is not None:
+        table.add_row("violated rows of its own", violated(own))
+    table.add_row("iterations", str(enforcement.iterations))
+    table.add_row("change of the weights", f"{result.relative_change:.2%}")
+    table.add_section()
+    rows = dict(effects.as_rows())
+    action = book.actions[effects.action]
+    rows["largest change"] = f"{effects.largest_change:.2g} of the {book.quantity.name} of {action}"
+    for row in rows.items():
+        table.add_row(*map(visible, row))
+    return table
 
 
 @contextmanager

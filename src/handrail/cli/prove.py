@@ -10,9 +10,8 @@ import typer
 
 import handrail as hr
 from handrail._text import visible
-from handrail.cli.console import console, say, show
+from handrail.cli.console import console, say
 from handrail.cli.options import RunFolder
-from handrail.cli.tables import certificates_table
 from handrail.errors import HandrailError
 
 CERTIFICATE = "certificate.json"
@@ -36,18 +35,17 @@ def prove(
     seconds: Seconds = 60.0,
 ) -> None:
     """Prove that a run's constraints hold at every state, and write a certificate."""
-    open_cases = 0
+    certified = True
     budget = hr.Budget(cells, seconds)
     for run in hr.runs.open_runs(folder):
         policy, constraints = run.agent().policy, run.rulebook.constraints
         found = [_prove(policy, one, tolerance, budget) for one in constraints]
         target = run.folder / CERTIFICATE
         hr.proof.write_certificates(target, policy, constraints, found)
-        certified = sum(one.certified for one in found)
-        show(certificates_table(f"seed {run.seed}", found))
-        say(f"{certified} of {len(found)} certified: {target}")
-        open_cases += len(found) - certified
-    if open_cases:
+        answers = hr.Certificates(tuple(found))
+        say(f"seed {run.seed}: {answers}\nWrote {target}.")
+        certified = certified and answers.certified
+    if not certified:
         raise typer.Exit(1)
 
 
@@ -67,11 +65,11 @@ def verify(
         constraints,
         lambda constraint, tolerance: _prove(policy, constraint, tolerance, budget),
     )
-    show(certificates_table(f"seed {run.seed}, proven again", found))
-    if not all(one.certified for one in found):
+    answers = hr.Certificates(tuple(found))
+    say(f"seed {run.seed}, proven again: {answers}")
+    if not answers.certified:
         raise HandrailError(f"{certificate} is genuine, but does not certify every constraint.")
-    within = f" within {found[0].tolerance:g}" if found[0].tolerance else ""
-    say(f"{certificate} holds{within}.", style="green")
+    say(f"{certificate} holds.", colour="green")
 
 
 def _prove(

@@ -13,9 +13,10 @@ from typing import final
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from handrail._text import visible
 from handrail._types import Array
 from handrail.constraints.constraint import Constraint
 from handrail.constraints.expansion import Regional, expand
@@ -76,7 +77,8 @@ class Violations:
             table.add_column(column, justify="left" if column == "constraint" else "right")
         for i in range(min(at_most, len(self))):
             style = "red" if self.violations[i] > 0.0 else None
-            table.add_row(*map(escape, self._cells(i)), style=style)
+            cells = (Text(visible(cell)) for cell in self._cells(i))  # names are no markup
+            table.add_row(*cells, style=style)
         table.caption = self._rest(at_most) or None
         return table
 

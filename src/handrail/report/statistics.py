@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from handrail._text import html_table, text_table
+from handrail._text import text_table
+from handrail.constraints import html_table
 from handrail.learning import Record
 from handrail.report.subject import AnyRuns, recorded_runs
 
@@ -109,7 +109,7 @@ class GroupSummary:
         return f"{text_table(_COLUMNS, self._rows())}\n{self.caption}"
 
     def _repr_html_(self) -> str:
-        return f"{html_table(_COLUMNS, self._rows())}<p>{escape(self.caption)}</p>"
+        return html_table("", self._rows(), _COLUMNS, self.caption)
 
     @property
     def caption(self) -> str:

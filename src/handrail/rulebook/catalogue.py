@@ -40,6 +40,13 @@ class Overview:
     regions: int
     pass_mark: float | None
 
+    def __str__(self) -> str:
+        counts = {"state": self.states, "region": self.regions}
+        places = [f"{n} {word}{'s' * (n > 1)}" for word, n in counts.items() if n]
+        mark = [] if self.pass_mark is None else [f"passes at {self.pass_mark:g}"]
+        about = [f"\n  {self.description}"] if self.description else []
+        return "".join([f"{self.name}: ", ", ".join([self.environment, *places, *mark]), *about])
+
 
 def bundled() -> tuple[str, ...]:
     """The names of the files that come with Handrail."""
