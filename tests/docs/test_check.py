@@ -30,6 +30,11 @@ def test_examples_run_and_links_lead_somewhere(page: Path) -> None:
         assert n_examples >= 3
 
 
+@pytest.mark.parametrize("file", [*check.pages(), *check.sources()], ids=label)
+def test_what_a_text_mentions_exists(file: Path) -> None:
+    assert check.unknown_names(file.read_text(encoding="utf-8")) == []
+
+
 def test_what_does_not_exist_is_found() -> None:
     there = "`hr.enforce`, handrail.proof.certify, `errors.py`, docs/index.md, `tests/proof`"
     elsewhere = "[a link](gone.py), https://example.org/page.md, ../gone.py, my/gone.yaml"
