@@ -31,7 +31,11 @@ ELSEWHERE = {  # commands that are in the module of another, which they belong t
     **dict.fromkeys(("environments", "schema", "version"), "app"),
     **{"resume": "train", "verify": "prove"},
 }
-ABOUT_MORE = {"test_names.py", "test_portability.py"}  # tests about every module
+ABOUT_MORE = {  # tests that are not about one module
+    "test_names.py": "every module",
+    "test_portability.py": "every module",
+    "cli/test_wheel.py": "the command line as it is installed",
+}
 
 
 def modules(folder: Path) -> list[Path]:
