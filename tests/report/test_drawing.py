@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
+from matplotlib import cbook
 
 import handrail as hr
+from handrail._text import visible
 from handrail.regions.outline import area
-from handrail.report.drawing import draw_regions, draw_trajectory, new_figure
+from handrail.report.drawing import (
+    draw_frame,
+    draw_regions,
+    draw_trajectory,
+    new_figure,
+    save_figure,
+)
 from tests.report.figures import PLANE, marked
 
 DISK = hr.Ball([0, 0, 0.2, 0.1], 0.1, coordinates=[2, 3])
@@ -50,3 +62,15 @@ def test_an_episode_that_leaves_the_picture() -> None:
     draw_trajectory(axes, states[::-1], PLANE)
     draw_trajectory(axes, states[:1], PLANE)
     assert [line.get_label() for line in axes.lines] == ["one episode", "one episode, from the dot"]
+
+
+@pytest.mark.parametrize("name", ["$x$", "$", r"\$x", "a $ and b", "\x1b[31m", "$\\frac{1}$"])
+def test_names_are_drawn_as_they_are(name: str, tmp_path: Path) -> None:
+    figure = new_figure(2, 2)
+    axes = figure.subplots()
+    draw_frame(axes, replace(PLANE, horizontal=0, vertical=1), [name, name])
+    assert not cbook.is_math_text(axes.get_xlabel())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a character that no font has
+        save_figure(figure, tmp_path / "names.png")
+    assert axes.get_xlabel().replace(r"\$", "$") == visible(name)

@@ -10,7 +10,15 @@ from scipy import stats
 
 from handrail.learning.record import Record
 from handrail.report.learning_curves import trailing_average
-from handrail.report.statistics import episodes_to_pass, interquartile_mean, spread, summarise
+from handrail.report.statistics import (
+    GroupSummary,
+    episodes_to_pass,
+    interquartile_mean,
+    spread,
+    summarise,
+    summarise_runs,
+)
+from handrail.runs.run import Run
 
 RECORD = Record(
     episode=0,
@@ -88,3 +96,31 @@ def test_thetrailing_average() -> None:
     values = np.random.default_rng(0).normal(size=57)
     expected = [values[max(0, k - 9) : k + 1].mean() for k in range(57)]
     np.testing.assert_allclose(trailing_average(values, 10), expected, atol=1e-12)
+
+
+def test_a_summary_prints_as_a_table(run: Run) -> None:
+    one = summarise_runs(run)
+    lines = str(one).splitlines()
+    assert lines[0].split("  ")[:2] == ["seed", "episodes"]
+    assert lines[2].split()[:2] == ["0", "2"]
+    assert lines[-1].startswith("first 100, last 100: average score. worst violation: of any pol")
+    assert "IQM" not in str(one)
+    assert summarise_runs(run.folder) == summarise_runs([run]) == one
+
+
+def test_a_summary_of_several_seeds() -> None:
+    seeds = tuple(
+        summarise(seed, [replace(RECORD, score=score)] * 120, 195.0)
+        for seed, score in enumerate((100.0, 200.0, 198.0))
+    )
+    scores = [one.last for one in seeds]
+    group = GroupSummary(seeds, spread(scores), spread(scores), 195.0)
+    rows = [line.split() for line in str(group).splitlines()]
+    assert [row[0] for row in rows[2:7]] == ["0", "1", "2", "mean", "IQM"]
+    text = str(group)
+    assert "166.0 ± 57.2" in text
+    assert "2 of 3, by 0" in text
+    assert "where the first 100-episode average of 195 begins. IQM:" in text
+    html = group._repr_html_()
+    assert html.count("<tr>") == 6
+    assert "166.0 ± 57.2" in html
