@@ -25,6 +25,7 @@ from handrail.errors import InvalidRun
 
 STATE_FORMAT = 1  # of what a state contains; raised when older files can no longer be understood
 LOCK = ".lock"
+_LARGEST_SEALED = 2**24  # bytes: certificates of thousands of constraints are smaller
 _KEY = "handrail"
 _FOLDERS_CAN_BE_OPENED = os.name != "nt"
 
@@ -113,17 +114,23 @@ def write_sealed(path: Path, values: State) -> None:
 def read_sealed(path: Path) -> State:
     """What `write_sealed` wrote, or `InvalidRun` if a single byte differs."""
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_SEALED + 1)
     except OSError as error:
         raise InvalidRun(f"{path} cannot be read: {error.strerror}.") from error
+    if len(content) > _LARGEST_SEALED:
+        raise InvalidRun(f"{path} is damaged: it has more than {_LARGEST_SEALED:,} bytes.")
     try:
         values: State = json.loads(content)
         if not isinstance(values, dict) or "sha256" not in values:
             raise ValueError("it is not a file that Handrail sealed")
         del values["sha256"]
+        sealed = _sealed(values)
+    except RecursionError:
+        raise InvalidRun(f"{path} is damaged: it is nested too deeply.") from None
     except ValueError as error:
         raise InvalidRun(f"{path} is damaged: {error}.") from error
-    if _sealed(values) != content:
+    if sealed != content:
         raise InvalidRun(f"{path} was altered after it was written: its SHA-256 does not match.")
     return values
 

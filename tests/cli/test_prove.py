@@ -38,10 +38,13 @@ def test_prove_and_verify_a_run(run: Run, handrail: Caller) -> None:
     assert code == 0
     assert out.startswith("seed 0: 2 of 2 certified\n'lean right' (≥ 0.9) holds within 1e-06 at ev")
     assert f"Wrote {run.folder / CERTIFICATE}." in out
-    code, out, _ = handrail("verify", run.folder / CERTIFICATE, run.folder)
+    code, _, error = handrail("verify", run.folder / CERTIFICATE, run.folder)
+    assert code == 2  # what is allowed is not for the file to say
+    assert "within a tolerance of 1e-06, not of 0.0. Say which" in " ".join(error.split())
+    code, out, _ = handrail("verify", run.folder / CERTIFICATE, run.folder, "--tolerance", "1e-6")
     assert code == 0
     assert "seed 0, proven again: 2 of 2 certified" in out
-    assert out.endswith("certificate.json holds.\n")
+    assert out.endswith("certificate.json holds within 1e-06.\n")
 
 
 def test_a_certificate_of_an_earlier_policy(run: Run, handrail: Caller) -> None:

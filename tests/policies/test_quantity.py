@@ -94,9 +94,15 @@ def test_bounds_that_cannot_be_meant() -> None:
     with pytest.raises(InvalidConstraint, match=r"Did you mean 0\.95\?"):
         PROBABILITY.check_bound(95.0, [1.0], "action 0")
     with pytest.raises(InvalidConstraint, match="'sum' weighs all 2 actions alike"):
-        PROBABILITY.check_weights(np.ones(2), "sum")
+        PROBABILITY.check_weights(np.ones(2), (0.5, np.inf), "sum")
+    weights = np.array([-1.0, -0.5])
+    with pytest.raises(InvalidConstraint, match=r"'sum' asks for at least -0\.1, but .* strictly"):
+        PROBABILITY.check_weights(weights, (-0.1, np.inf), "sum")
+    with pytest.raises(InvalidConstraint, match=r"at most -1, .* between -1 and -0\.5\. Choose a"):
+        PROBABILITY.check_weights(weights, (-np.inf, -1.0), "sum")
+    PROBABILITY.check_weights(weights, (-0.6, -0.55), "sum")
     MEAN.check_bound(95.0, [1.0], "mean action 0")
-    MEAN.check_weights(np.ones(2), "sum")
+    MEAN.check_weights(np.ones(2), (95.0, np.inf), "sum")
 
 
 def test_what_decides_the_same() -> None:

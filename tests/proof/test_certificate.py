@@ -26,6 +26,7 @@ from handrail.policies import (
 from handrail.proof.certificate import certify, provable_layers
 from handrail.proof.margin import LinearMargin, SoftmaxMargin, at_least, at_most
 from handrail.proof.relaxation import Relaxation
+from handrail.proof.rounding import FLOAT64, Rounding
 from handrail.proof.vertex_bound import VertexBound
 from handrail.regions.cells import Cells
 from tests.conftest import sharpen, small_policy, spaces
@@ -220,13 +221,17 @@ def test_bounds_are_below_the_margin(
         bounders.append(VertexBound.of(layers, margin))
     for bounder in bounders:
         true = bounder.margins(states.reshape(-1, dimensions)).reshape(states.shape[:2])
-        slack = layers.rounding(cells.low.min(axis=0), cells.high.max(axis=0))
+        rounding = Rounding(layers, FLOAT64)
+        slack = rounding.of_bounds(cells.low.min(axis=0), cells.high.max(axis=0), margin.size)
         assert (bounder.bounds(cells).lowest <= true.min(axis=1) + slack).all()
         one = cells.take(np.array([0]))
         narrowed = bounder.narrowed(one)
         np.testing.assert_allclose(narrowed.margins(states[0]), true[0], rtol=1e-9, atol=slack)
         halves = one.halves(bounder.importance)
         assert (narrowed.bounds(halves).lowest.min() <= true[0].min() + slack).all()
+    if true[0, 0] < 0.0:
+        assert np.isnan(margin.worst_value(float(true[0, 0])))
+        return
     worst = margin.worst_value(float(true[0, 0]))
     value = _values(layers, weights, states[0, :1], quantity)[0]
     assert isinstance(margin, SoftmaxMargin | LinearMargin)
@@ -254,7 +259,7 @@ def test_rounding_covers_what_float64_does() -> None:
             values = np.maximum(values @ weight.T.astype(np.longdouble) + bias, 0.0)
         exact = values @ layers.weights[-1].T.astype(np.longdouble) + layers.biases[-1]
         error = float(np.abs(policy.logits(states) - exact).max())
-        allowed = layers.rounding(np.full(6, -3.0), np.full(6, 3.0))
+        allowed = Rounding(layers, FLOAT64).of_bounds(np.full(6, -3.0), np.full(6, 3.0), 1.0)
         assert error <= allowed <= 1e-8
 
 
@@ -376,13 +381,30 @@ def test_layers_that_change_nothing_are_looked_through() -> None:
     assert certify(hr.CategoricalPolicy(nested.eval()), rule).lowest == certify(plain, rule).lowest
 
 
-def test_a_float32_network_is_proven_in_float64() -> None:
+def test_a_float32_network_is_proven_with_its_own_rounding() -> None:
     policy = hr.CategoricalPolicy.mlp(spaces(2, 2), hidden=[50], seed=0, dtype=torch.float32)
     region = hr.Box([-1.0, -1.0], [1.0, 1.0])
-    exact = policy.in_float64(region.grid(2)).probabilities(region.grid(101))[:, 0].min()
+    states = region.grid(101)
+    exact = policy.in_float64(states).probabilities(states)[:, 0].min()
     answer = certify(policy, hr.AtLeast(float(exact) - 0.01, 0, region))
     assert answer.certified
+    assert answer.lowest is not None
+    assert answer.lowest <= policy.probabilities(states)[:, 0].min()
     assert policy.dtype == torch.float32
+    # Nearer to the bound than float32 can tell: known of the same weights in float64 alone.
+    near = hr.AtLeast(float(exact) - 1e-8, 0, region)
+    answer = certify(policy, near)
+    assert answer.status == "unknown"
+    assert answer.reason.startswith("a value is too near to its bound for float32. Convert the")
+    assert answer.cells <= 5_000
+    assert certify(policy.in_float64(states), near).certified
+    torch.set_float32_matmul_precision("medium")
+    try:
+        answer = certify(policy, hr.AtLeast(float(exact) - 0.01, 0, region))
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert answer.status == "unknown"
+    assert answer.reason.startswith("torch may round products in float32 to fewer bits")
 
 
 # --- unknown and refused -----------------------------------------------------------------------

@@ -135,11 +135,18 @@ def test_forged_certificates_are_rejected(certificate: Any) -> None:
         return found
 
     forgeries: list[tuple[Any, str]] = [
-        (lambda d: first(d).update(lowest=0.999), "claims more than can be proven again"),
-        (lambda d: first(d).update(tolerance=-1.0), "must be a finite number from 0 on"),
+        (lambda d: first(d).update(lowest=0.999), "claims other values than can be proven again"),
+        (lambda d: first(d).update(tolerance=-1.0), r"a tolerance of -1\.0, not of 0\.0"),
+        (lambda d: first(d).update(tolerance=1.0), r"a tolerance of 1\.0, not of 0\.0"),
+        (lambda d: first(d).update(tolerance=0), "a tolerance of 0, not of 0"),
+        (lambda d: first(d).update(cells=True), r"no certificate: certificates\.0\.cells: Input"),
+        (lambda d: first(d).pop("cells"), r"certificates\.0\.cells: Field required"),
+        (lambda d: first(d).update(more=1), r"certificates\.0\.more: Extra inputs"),
+        (lambda d: first(d).update(method="magic"), "'on the box' was not proven as the file says"),
+        (lambda d: d.update(dtype="float32"), "is about another dtype than that of this policy"),
         (lambda d: first(d).update(status="counterexample"), "was counterexample, but is now"),
         (lambda d: d.update(version="9.9.9"), r"written by Handrail 9\.9\.9"),
-        (lambda d: first(d).update(lowest=None), "claims more than can be proven again"),
+        (lambda d: first(d).update(lowest=None), "claims other values than can be"),
     ]
     for change, text in forgeries:
         path.write_bytes(genuine)

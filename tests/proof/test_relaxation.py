@@ -19,9 +19,10 @@ from handrail.policies import ACTIVATIONS, RELU, Activation, LayerArrays
 from handrail.policies import activation as activation_module
 from handrail.policies import layers as layers_module
 from handrail.proof.bounder import Bounds
-from handrail.proof.branch_and_bound import prove
+from handrail.proof.branch_and_bound import Judge, prove
 from handrail.proof.certificate import provable_layers
 from handrail.proof.relaxation import _LINES, lines_between
+from handrail.proof.rounding import FLOAT64, Rounding
 from tests.conftest import spaces
 
 ALL = list(ACTIVATIONS.values())
@@ -238,7 +239,7 @@ def test_rounding_covers_what_float64_does(name: str) -> None:
         activations = (ACTIVATIONS[name], activation_module.IDENTITY)
         layers = LayerArrays(weights, biases, activations)
         states = rng.uniform(-1.0, 1.0, size=(4, 2))
-        allowed = layers.rounding(np.full(2, -1.0), np.full(2, 1.0))
+        allowed = Rounding(layers, FLOAT64).of_bounds(np.full(2, -1.0), np.full(2, 1.0), 1.0)
         with mpmath.workdps(50):
             for state, found in zip(states, layers.outputs(states), strict=True):
                 exact = outputs_exactly(layers, EXACT[name], state)
@@ -273,7 +274,7 @@ def test_a_sigmoid_that_cancels_is_not_certified() -> None:
         outer_bias[:] = 0.0
     policy = hr.CategoricalPolicy(module)
     low, high = np.array([0.3, -0.2]), np.array([0.3 + 1e-12, -0.2])
-    rounding = provable_layers(policy).rounding(low, high)
+    rounding = Rounding(provable_layers(policy), FLOAT64).of_bounds(low, high, 1.0)
     assert rounding >= 0.5 * np.abs(outward).sum() * 2.0**-53
     value = float(policy.probabilities(low)[1])
     for where in (hr.Box(low, high), hr.Points([low])):
@@ -297,7 +298,7 @@ def test_overflow_proves_nothing() -> None:
             assert answer.reason == "weights or states are so large that float64 might overflow"
 
 
-@pytest.mark.parametrize("lowest", [np.nan, np.inf])
+@pytest.mark.parametrize("lowest", [np.nan, np.inf, -np.inf])
 def test_a_bound_that_is_not_a_number_proves_nothing(lowest: float) -> None:
     region = hr.Box([0.0], [1.0])
 
@@ -312,6 +313,7 @@ def test_a_bound_that_is_not_a_number_proves_nothing(lowest: float) -> None:
             return Bounds(np.full(len(cells), lowest), cells.centres)
 
     found: Any = Broken()
-    proof = prove(found, region.covers(), 1e-9, lambda s: np.zeros(len(s), bool), hr.Budget())
+    judge = Judge(region.contains, lambda s: np.zeros(len(s), bool), "too near")
+    proof = prove(found, region.covers(), 1e-9, judge, hr.Budget())
     assert not proof.proven
     assert proof.reason == "a bound is not a number"

@@ -397,19 +397,15 @@ class TestRunsOfBefore:
 
     def test_its_certificate_is_proven_again(self, run: Run) -> None:
         policy = run.agent().policy
-
-        def prove(constraint: hr.Constraint, tolerance: float) -> hr.Certificate:
-            return hr.certify(policy, constraint, tolerance=tolerance)
-
         certificate, constraints = run.folder / "certificate.json", run.rulebook.constraints
-        found = verify_certificates(certificate, policy, constraints, prove)
+        found = verify_certificates(certificate, policy, constraints)
         assert [one.status for one in found] == ["certified", "certified"]
         run.with_episodes(7).learn()
         learned = run.agent().policy
         with pytest.raises(
             hr.errors.InvalidCertificate, match=r"is about other weights .* Prove it again\."
         ):
-            verify_certificates(certificate, learned, constraints, prove)
+            verify_certificates(certificate, learned, constraints)
 
     def test_it_does_not_say_by_which_versions(self, run: Run) -> None:
         configuration = read_sealed(run.folder / CONFIGURATION)

@@ -26,11 +26,12 @@ Cells = Annotated[int, typer.Option(min=1, help="Give up after so many cells per
 Seconds = Annotated[float, typer.Option(min=0.0, help="Give up after so long per bound.")]
 
 
+Tolerance = Annotated[float, typer.Option(min=0.0, help="Violations up to this are allowed.")]
+
+
 def prove(
     folder: RunFolder,
-    tolerance: Annotated[
-        float, typer.Option(min=0.0, help="Violations up to this are allowed.")
-    ] = 0.0,
+    tolerance: Tolerance = 0.0,
     cells: Cells = 200_000,
     seconds: Seconds = 60.0,
 ) -> None:
@@ -52,6 +53,7 @@ def prove(
 def verify(
     certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="A JSON file.")],
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The run it is about.")],
+    tolerance: Tolerance = 0.0,
     cells: Cells = 200_000,
     seconds: Seconds = 60.0,
 ) -> None:
@@ -63,13 +65,15 @@ def verify(
         certificate,
         policy,
         constraints,
-        lambda constraint, tolerance: _prove(policy, constraint, tolerance, budget),
+        tolerance,
+        lambda constraint: _prove(policy, constraint, tolerance, budget),
     )
     answers = hr.Certificates(tuple(found))
     say(f"seed {run.seed}, proven again: {answers}")
     if not answers.certified:
         raise HandrailError(f"{certificate} is genuine, but does not certify every constraint.")
-    say(f"{certificate} holds.", colour="green")
+    within = f" within {tolerance:g}" if tolerance else ""
+    say(f"{certificate} holds{within}.", colour="green")
 
 
 def _prove(

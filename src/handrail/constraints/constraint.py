@@ -222,7 +222,7 @@ class Bounded(PlacedConstraint):
         for index, weight in as_mapping(self.action).items():
             check_known_action(self.name, index, n_actions)
             weights[index] = weight
-        self.quantity.check_weights(weights, self.name)
+        self.quantity.check_weights(weights, self.bounds, self.name)
         n = len(states)
         return make_rows(self, states, np.tile(weights, (n, 1)), np.arange(n), *self.bounds)
 

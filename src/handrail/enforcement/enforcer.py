@@ -349,7 +349,7 @@ class RegionEnforcer(Enforcer):
                 f"proven: {unknown[0].reason}. Allow more cells or seconds, or a larger margin."
             )
         violated = [
-            sample.worst(_counterexamples(policy, sample, one), _STATES_A_ROUND).violated
+            sample.worst(_counterexamples(policy, sample, one), _STATES_A_ROUND).states
             for one, sample in zip(certificates, self._samples, strict=True)
         ]
         worst = max(one.worst_violation for one in certificates)
@@ -416,8 +416,8 @@ def _some_rows(expansion: Expansion, exchange: Exchange, states: Sequence[Array]
 
 
 def _counterexamples(policy: Policy, sample: Sample, certificate: Certificate) -> Scored:
-    """Those of a certificate; none if there are none."""
-    states = certificate.violated
+    """Those of a certificate, and states that only rounding decides; none if there are none."""
+    states = certificate.near if certificate.violated is None else certificate.violated
     if states is None:
         return Scored(sample.states[:0], np.zeros(0))
     return Scored(states, violations_at(policy, sample.regional, states))

@@ -169,6 +169,8 @@ class Exchange:
                 return ended(worst, found.reason, found)
             if not self.add(found):
                 break
+        if found.reason:  # held as well as can be, and still not proven
+            return ended(found.worst_violation, found.reason, found)
         pairs = zip(self._expansion.regional, found.violated, strict=True)
         where = [f"{one.name!r} at {state_in_words(s[0])}" for one, s in pairs if len(s)]
         reason = (

@@ -50,6 +50,7 @@ class Activation:
         formula: the value as an expression in z, of NumPy and `math.erfc` alone.
         lipschitz: no slope is steeper than this.
         at_zero: |value(0)|.
+        largest: |value| is nowhere above this.
         jump: how far torch's function is from the continuous one that `lipschitz` is true of.
         options: attributes of the class that change the function.
     """
@@ -62,6 +63,7 @@ class Activation:
     formula: str
     lipschitz: float = 1.0
     at_zero: float = 0.0
+    largest: float = np.inf
     jump: float = 0.0
     options: tuple[str, ...] = ()
 
@@ -133,6 +135,7 @@ _TABLE = (
         torch.tanh,
         lambda _, after: 1.0 - after.square(),
         "np.tanh(z)",
+        largest=1.0,
     ),
     Activation(
         "elu",
@@ -171,6 +174,7 @@ _TABLE = (
         "(1 + np.tanh(z / 2)) / 2",
         lipschitz=0.25,
         at_zero=0.5,
+        largest=1.0,
     ),
     Activation(
         "leaky_relu",
@@ -199,6 +203,7 @@ _TABLE = (
         functional.hardtanh,
         lambda before, _: before.abs() < 1.0,
         "np.clip(z, -1, 1)",
+        largest=1.0,
         options=("min_val", "max_val"),
     ),
 )

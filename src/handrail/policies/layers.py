@@ -69,13 +69,6 @@ _data_ptr = Tensor.data_ptr
 _requires_grad = attrgetter("requires_grad")
 
 
-_UNIT_ROUNDOFF = 2.0**-53
-
-
-# Sums of a few numbers of this size do not overflow.
-_LARGEST = 1e300
-
-
 @final
 @dataclass(frozen=True)
 class Refusal:
@@ -322,45 +315,6 @@ class LayerArrays:
             if activation is not IDENTITY:
                 signal = np.asarray(activation.value(signal), dtype=np.float64)
         return signal
-
-    def rounding(self, low: Array, high: Array) -> float:
-        """How far an output, or our bound of it, in float64 can be from the exact one, in a box.
-
-        Infinite if float64 might overflow. Carried through the layers are the size of what is added
-        up and its error: a dot product of n terms adds n·2⁻⁵³ of their absolute sum, an activation
-        a few units in the last place of what it is given and returns, and its jump, if it has one;
-        |σ(h)| ≤ |σ(0)| + lipschitz·|h|, and an error grows by the Lipschitz constant at most.
-
-        Bounds have more terms than outputs: of d activations, the offsets of lines are up to twice
-        as large as the values (1 + 2d times the terms), and the lines of layer k come from bounds
-        that were rounded themselves (twice 1 + 2k for each k < d). That makes 1 + 2d + 2d², and
-        twice that for the difference of two outputs.
-        """
-        with np.errstate(over="ignore", invalid="ignore"):
-            largest, error, depth = self._sizes(np.maximum(np.abs(low), np.abs(high)))
-        if not largest <= _LARGEST:
-            return np.inf
-        times = 2.0 * (1.0 + 2.0 * depth + 2.0 * depth**2)
-        return times * (error + 4.0 * _UNIT_ROUNDOFF * (largest + 1.0))
-
-    def _sizes(self, size: Array) -> tuple[float, float, int]:
-        """The largest number there is, the error of the outputs, and how many activations."""
-        error = np.zeros_like(size)
-        largest, depth = float(size.max(initial=0.0)), 0
-        for weight, bias, activation in zip(
-            self.weights, self.biases, self.activations, strict=True
-        ):
-            absolute = np.abs(weight)
-            size, error = absolute @ size + np.abs(bias), absolute @ error
-            error += (weight.shape[1] + 4) * _UNIT_ROUNDOFF * size
-            largest = max(largest, float(size.max()))
-            if activation is IDENTITY:
-                continue
-            depth += 1
-            before, size = size, activation.lipschitz * size + activation.at_zero
-            error *= activation.lipschitz
-            error += 8.0 * _UNIT_ROUNDOFF * (before + size) + activation.jump
-        return largest, float(error.max()), depth
 
 
 def first_layer(module: nn.Module) -> nn.Module:

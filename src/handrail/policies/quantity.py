@@ -75,8 +75,8 @@ class Quantity(ABC):
         """Refuse a bound that no weighted sum can be on both sides of; `what` is the sum's name."""
 
     @abstractmethod
-    def check_weights(self, weights: Array, name: str) -> None:
-        """Refuse weights (n_actions,) of a sum that no policy can change."""
+    def check_weights(self, weights: Array, bounds: tuple[float, float], name: str) -> None:
+        """Refuse weights (n_actions,) of a sum that no policy can change, or bring into bounds."""
 
     @abstractmethod
     def room(self, lower: Array, upper: Array, lowest: Array, highest: Array) -> Array:
@@ -207,11 +207,20 @@ class Probability(Quantity):
             )
 
     @override
-    def check_weights(self, weights: Array, name: str) -> None:
-        if np.ptp(weights) == 0.0:
+    def check_weights(self, weights: Array, bounds: tuple[float, float], name: str) -> None:
+        lowest, highest = float(weights.min()), float(weights.max())
+        if lowest == highest:
             raise InvalidConstraint(
                 f"{name!r} weighs all {len(weights)} actions alike. Probabilities always add up to "
                 "1, so no policy can change this sum: leave an action out."
+            )
+        lower, upper = bounds
+        if lower >= highest or upper <= lowest:
+            asked = f"at least {lower:g}" if lower >= highest else f"at most {upper:g}"
+            raise InvalidConstraint(
+                f"{name!r} asks for {asked}, but with these weights of all {len(weights)} actions "
+                f"the sum always lies strictly between {lowest:g} and {highest:g}. Choose a bound "
+                "inside."
             )
 
     @override
@@ -324,8 +333,8 @@ class MeanAction(Quantity):
         """Any number will do."""
 
     @override
-    def check_weights(self, weights: Array, name: str) -> None:
-        """Any sum can change."""
+    def check_weights(self, weights: Array, bounds: tuple[float, float], name: str) -> None:
+        """Any sum can change, to anything."""
 
     @override
     def room(self, lower: Array, upper: Array, lowest: Array, highest: Array) -> Array:

@@ -1,7 +1,9 @@
 """Branch and bound: a margin is positive all over a region, or a state says otherwise.
 
-Cells whose bound is positive are done; others are halved. A state that looks violated is handed to
-the caller, who asks the real policy. A bound that is not a number proves nothing.
+Cells whose bound exceeds what rounding can do are done; others are halved. A state whose margin is
+below zero by more than rounding is handed to the caller, who asks the real policy. Where the margin
+is nearer to zero than that, nothing can be known: the rest of the region is searched for a violated
+state for a while, and then it is given up. A bound that is not a number proves nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +25,10 @@ _CELLS_AT_ONCE = 1024
 
 # Looked at for violated states at a time: a violation is where bounds are lowest.
 _SUSPECTED_CELLS = 16
+
+
+# Bounded at most after a state was met whose margin is within rounding.
+_CELLS_AFTER_NEAR = 4 * _CELLS_AT_ONCE
 
 
 Watch = Callable[[int, int], None]
@@ -53,12 +59,29 @@ class Leaves:
 
 @final
 @dataclass(frozen=True)
+class Judge:
+    """What is known about single states (n, n_coordinates).
+
+    Attributes:
+        inside: which of them lie in the region.
+        violates: which of them are violated, as the real policy measures it.
+        too_near: the reason to give up if the margin of one is within rounding.
+    """
+
+    inside: Callable[[Array], Mask]
+    violates: Callable[[Array], Mask]
+    too_near: str
+
+
+@final
+@dataclass(frozen=True)
 class Proof:
     """How branch and bound ended.
 
     Attributes:
         lowest: of the margin, over all that was proven; inf if nothing was.
         violated: (n, n_coordinates) states that the real policy confirmed; none if it is proven.
+        near: (n, n_coordinates) states of the region where the margin is within rounding.
         reason: why it was given up; empty if it was not.
         cells: how many were bounded.
         leaves: the proven cells.
@@ -66,6 +89,7 @@ class Proof:
 
     lowest: float
     violated: Array
+    near: Array
     reason: str
     cells: int
     leaves: tuple[Leaves, ...]
@@ -80,7 +104,7 @@ def prove(
     bounder: Bounder,
     covers: Sequence[Cover],
     rounding: float,
-    confirm: Callable[[Array], Mask],
+    judge: Judge,
     budget: Budget,
     watch: Watch | None = None,
 ) -> Proof:
@@ -89,20 +113,20 @@ def prove(
     Args:
         bounder: of the margin, anywhere.
         covers: cells that contain the region.
-        rounding: a bound must exceed this to count.
-        confirm: which of some states (n, n_coordinates) lie in the region and are violated.
+        rounding: a bound must exceed this to count, and so must a violation.
+        judge: of states.
         budget: when to give up.
         watch: called now and then with the numbers of cells that are proven and that are open.
     """
     start = perf_counter()
     n_cells = n_proven = 0
     leaves: list[Leaves] = []
+    near = none = np.zeros((0, len(bounder.importance)))
+    most_cells = budget.cells
 
-    def ended(reason: str = "", violated: Array | None = None) -> Proof:
-        none = np.zeros((0, len(bounder.importance)))
+    def ended(reason: str = "", violated: Array = none) -> Proof:
         lowest = min((float(leaf.lowest.min()) for leaf in leaves), default=np.inf)
-        found = none if violated is None else violated
-        return Proof(lowest, found, reason, n_cells, tuple(leaves))
+        return Proof(lowest, violated, near, reason, n_cells, tuple(leaves))
 
     # Blocks of cells, what is known inside of them, and how often they were halved since.
     stack: list[tuple[Cover, Bounder, int]] = [
@@ -119,7 +143,7 @@ def prove(
             cover = cover.take(order[:_CELLS_AT_ONCE])
         bounds = inside.bounds(cover.cells)
         n_cells += len(cover)
-        if not (bounds.lowest < np.inf).all():  # NaN, or an overflow
+        if not np.isfinite(bounds.lowest).all():  # NaN, or an overflow
             return ended("a bound is not a number")
         done = bounds.lowest >= rounding
         if done.any():
@@ -128,17 +152,28 @@ def prove(
             n_proven += len(proven)
         left = np.flatnonzero(~done)
         if len(left):
-            violated = _violated(cover.cells, bounds, inside, left, confirm)
+            violated, undecided = _met(cover.cells, bounds, inside, left, rounding, judge)
             if len(violated):
                 return ended(violated=violated)
+            if len(undecided) and not len(near):
+                most_cells = min(most_cells, n_cells + _CELLS_AFTER_NEAR)
+            near = np.concatenate([near, undecided])
             stack.append((cover.take(left).halves(inside.importance), inside, level + 1))
         if watch is not None:
             watch(n_proven, sum(len(block) for block, _, _ in stack))
-        if stack and n_cells >= budget.cells:
-            return ended(f"{n_cells:,} cells were not enough")
-        if stack and perf_counter() - start >= budget.seconds:
-            return ended(f"{budget.seconds:g} seconds were not enough ({n_cells:,} cells)")
+        spent = _spent(n_cells, most_cells, perf_counter() - start, budget)
+        if stack and spent:
+            return ended(judge.too_near if len(near) else spent)
     return ended()
+
+
+def _spent(n_cells: int, most_cells: int, seconds: float, budget: Budget) -> str:
+    """What there was too little of; empty if there is some left."""
+    if n_cells >= most_cells:
+        return f"{n_cells:,} cells were not enough"
+    if seconds >= budget.seconds:
+        return f"{budget.seconds:g} seconds were not enough ({n_cells:,} cells)"
+    return ""
 
 
 def _box_around(cells: Cells) -> Cells:
@@ -146,15 +181,30 @@ def _box_around(cells: Cells) -> Cells:
     return Cells.boxes(cells.low.min(axis=0)[None], cells.high.max(axis=0)[None])
 
 
-def _violated(
-    cells: Cells, bounds: Bounds, bounder: Bounder, left: Indices, confirm: Callable[[Array], Mask]
-) -> Array:
-    """Violated states in the cells with the lowest bounds of those that are left."""
+def _met(
+    cells: Cells,
+    bounds: Bounds,
+    bounder: Bounder,
+    left: Indices,
+    rounding: float,
+    judge: Judge,
+) -> tuple[Array, Array]:
+    """States that are violated, and states within rounding.
+
+    In the cells with the lowest bounds of those that are left.
+    """
     lowest = left[np.argsort(bounds.lowest[left], kind="stable")[:_SUSPECTED_CELLS]]
     suspected = cells.take(lowest)
     states = np.concatenate([bounds.suspects[lowest], suspected.centres, bounder.dips(suspected)])
-    states = states[bounder.margins(states) < 0.0]
-    return states[confirm(states)] if len(states) else states
+    margins = bounder.margins(states)
+    states, margins = states[margins < rounding], margins[margins < rounding]
+    if not len(states):
+        return states, states
+    inside = judge.inside(states)
+    states, margins = states[inside], margins[inside]
+    certain = margins < -rounding
+    violated, near = states[certain], states[~certain]
+    return (violated[judge.violates(violated)] if len(violated) else violated), near
 
 
 def _one_by_one(cover: Cover, bounder: Bounder) -> list[tuple[Cover, Bounder, int]]:

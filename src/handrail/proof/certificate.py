@@ -1,7 +1,8 @@
 """Does a constraint hold at *every* state of its region? A proof, a counterexample, or unknown.
 
-The answer is about the network as stored, evaluated with real numbers or in float64: bounds must
-exceed what rounding can do. A float32 network is proven with its weights converted to float64.
+The answer is about the policy that acts: the network as stored, evaluated with real numbers, or in
+its own precision, float64 or float32, in whatever order. Bounds are computed in float64 and must
+exceed what rounding can do to any of these (`proof/rounding`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from time import perf_counter
 from typing import Any, Literal, final, overload
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from handrail._types import Array, Mask
@@ -31,9 +33,10 @@ from handrail.constraints import (
 from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
 from handrail.policies import ACTIVATIONS, IDENTITY, RELU, LayerArrays, Layers, Policy, Refusal
 from handrail.proof.bounder import Bounder
-from handrail.proof.branch_and_bound import Budget, Leaves, Watch, prove
+from handrail.proof.branch_and_bound import Budget, Judge, Leaves, Watch, prove
 from handrail.proof.margin import Margin, at_least, at_most
 from handrail.proof.relaxation import Relaxation, has_lines
+from handrail.proof.rounding import FLOAT64, Rounding, arithmetic_of
 from handrail.proof.vertex_bound import VertexBound
 from handrail.regions import Cells, Cover, ExactCover, Points, Region
 from handrail.rulebook import AnyConstraints, constraints_of
@@ -48,7 +51,16 @@ _SHOWN = 1e6
 _MANY_VERTICES = 128
 
 
-_TOO_LARGE = "weights or states are so large that float64 might overflow"
+_IN_FLOAT64 = (
+    "Convert the network with module.double(), which computes 10⁹ times more exactly, or hold it "
+    "further inside its bounds"
+)
+
+
+_COARSER = (
+    "torch may round products in float32 to fewer bits than float32 has. Call "
+    "torch.set_float32_matmul_precision('highest'), or convert the network to float64"
+)
 
 
 @final
@@ -72,6 +84,7 @@ class Certificate:
         seconds: how long it took.
         leaves: the proven cells, with the bounds of their margins.
         violated: (n, n_coordinates) all counterexamples that were seen.
+        near: (n, n_coordinates) states that were seen where only rounding decides.
     """
 
     name: str
@@ -89,6 +102,7 @@ class Certificate:
     seconds: float
     leaves: tuple[Leaves, ...] = field(default=(), repr=False, compare=False)
     violated: Array | None = field(default=None, repr=False, compare=False)
+    near: Array | None = field(default=None, repr=False, compare=False)
 
     @property
     def certified(self) -> bool:
@@ -255,14 +269,27 @@ def certify_from(
     start = perf_counter()
     layers = provable_layers(policy)
     question = _Question.of(policy, layers, constraint, tolerance)
-    if not layers.is_finite():
-        certificate = question.unknown("a weight of the network is not finite")
-    elif isinstance(constraint.where, Points):
-        certificate = _evaluate(question, constraint.where)
-    else:
-        covers = constraint.where.covers() if covers is None else covers
-        certificate = _prove(question, constraint.where, covers, budget or Budget(), watch)
+    with np.errstate(all="ignore"):  # whatever is not finite is looked for, and proves nothing
+        certificate = _answered(question, constraint.where, covers, budget or Budget(), watch)
     return replace(certificate, seconds=perf_counter() - start)
+
+
+def _answered(
+    question: _Question,
+    where: Points | Region,
+    covers: Sequence[Cover] | None,
+    budget: Budget,
+    watch: Watch | None,
+) -> Certificate:
+    if not question.layers.is_finite():
+        return question.unknown("a weight of the network is not finite")
+    exact = question.rounding.acting is FLOAT64
+    if not exact and torch.get_float32_matmul_precision() != "highest":
+        return question.unknown(_COARSER)
+    if isinstance(where, Points):
+        return _evaluate(question, where)
+    covers = where.covers() if covers is None else covers
+    return _prove(question, where, covers, budget, watch)
 
 
 def provable_layers(policy: Policy) -> LayerArrays:
@@ -291,6 +318,7 @@ class _Question:
     constraint: PlacedConstraint
     row: Rows  # at one of the states
     tolerance: float
+    rounding: Rounding
 
     @classmethod
     def of(
@@ -310,23 +338,43 @@ class _Question:
         row = constraint.rows_at(states, layers.n_outputs)
         if not row.is_about_one_state().all():
             raise _relates_states(constraint)
-        return cls(policy.in_float64(states), layers, constraint, row, tolerance)
+        rounding = Rounding(layers, arithmetic_of(policy.dtype))
+        return cls(policy.in_float64(states), layers, constraint, row, tolerance, rounding)
 
-    def margins(self) -> list[Margin]:
-        """One for each bound; a softmax sum that cannot break a bound needs none."""
-        weights = self.row.weights[0]
+    def sides(self) -> list[_Side]:
+        """One for each bound; the tolerance on them, rounded inwards."""
+        quantity, weights = self.row.quantity, self.row.weights[0]
         lower, upper = float(self.row.lower[0]), float(self.row.upper[0])
+        least, most = (float(reach[0]) for reach in self.row.reach())
         found = []
         if np.isfinite(lower):
-            found.append(at_least(self.row.quantity, weights, lower - self.tolerance))
+            at = min(float(np.nextafter(lower - self.tolerance, np.inf)), lower)
+            found.append(_Side("lowest", at_least(quantity, weights, at), least))
         if np.isfinite(upper):
-            found.append(at_most(self.row.quantity, weights, upper + self.tolerance))
-        return [margin for margin in found if margin.can_break]
+            at = max(float(np.nextafter(upper + self.tolerance, -np.inf)), upper)
+            found.append(_Side("highest", at_most(quantity, weights, at), most))
+        return found
+
+    def too_near(self) -> str:
+        """Why nothing is known where a margin is within rounding."""
+        name = self.rounding.acting.name
+        remedy = "" if self.rounding.acting is FLOAT64 else f". {_IN_FLOAT64}"
+        return f"a value is too near to its bound for {name}{remedy}"
+
+    def too_large(self) -> str:
+        """Why nothing is known where rounding has no bound."""
+        name = self.rounding.acting.name
+        return f"weights or states are so large that {name} might overflow"
 
     def violations(self, states: Array) -> Array:
         """(n,) measured by the real policy, in float64."""
         rows = self.constraint.rows_at(states, len(self.row.weights[0]))
         return rows.violations_of(self.policy)
+
+    def violates(self, states: Array) -> Mask:
+        """Which of them (n, …) do, as the policy measures it."""
+        result: Mask = self.violations(states) > self.tolerance
+        return result
 
     def unknown(self, reason: str, method: str = "", cells: int = 0) -> Certificate:
         return self._answer("unknown", reason=reason, method=method, cells=cells)
@@ -343,19 +391,12 @@ class _Question:
             violated=violated,
         )
 
-    def certified(self, worst: Sequence[float], method: str, cells: int) -> Certificate:
-        """From the worst value for each bound that needed a proof, lower bound first."""
-        least, most = (float(reach[0]) for reach in self.row.reach())
-        values = list(worst)
-        lowest = highest = None
-        if np.isfinite(self.row.lower[0]):
-            needed = least < self.row.lower[0] - self.tolerance
-            lowest = values.pop(0) if needed else least
-        if np.isfinite(self.row.upper[0]):
-            needed = most > self.row.upper[0] + self.tolerance
-            highest = values.pop(0) if needed else most
+    def certified(self, worst: Mapping[str, float], method: str, cells: int) -> Certificate:
+        """From the worst values."""
+        if not all(np.isfinite(value) for value in worst.values()):
+            return self.unknown("a value is not a number", method, cells)
         answer = self._answer("certified", method=method, cells=cells)
-        return replace(answer, lowest=lowest, highest=highest)
+        return replace(answer, lowest=worst.get("lowest"), highest=worst.get("highest"))
 
     def _answer(
         self, status: Status, reason: str = "", method: str = "", cells: int = 0
@@ -377,6 +418,22 @@ class _Question:
         )
 
 
+@final
+@dataclass(frozen=True)
+class _Side:
+    """A bound: "lowest" of a lower one, "highest" of an upper one.
+
+    Attributes:
+        name: what a certificate calls the worst value.
+        margin: from the bound.
+        reach: the worst value that any policy could have.
+    """
+
+    name: str
+    margin: Margin
+    reach: float
+
+
 def _relates_states(constraint: Constraint) -> InvalidConstraint:
     return InvalidConstraint(
         f"{constraint.name!r} relates several states; a proof is about one at a time. Use AtLeast, "
@@ -387,18 +444,24 @@ def _relates_states(constraint: Constraint) -> InvalidConstraint:
 def _evaluate(question: _Question, where: Points) -> Certificate:
     """At points there is nothing to prove but rounding."""
     flat = where.states.reshape(len(where), -1)
-    rounding = question.layers.rounding(flat.min(axis=0), flat.max(axis=0))
-    worst, method = [], "evaluation"
-    if not np.isfinite(rounding):
-        return question.unknown(_TOO_LARGE, method)
-    for margin in question.margins():
-        margins = Relaxation(question.layers, margin).margins(flat)
+    worst, method = {}, "evaluation"
+    for side in question.sides():
+        if not side.margin.can_break:
+            worst[side.name] = side.reach
+            continue
+        rounding = question.rounding.of_values(flat, side.margin.size)
+        if not np.isfinite(rounding).all():
+            return question.unknown(question.too_large(), method)
+        margins = Relaxation(question.layers, side.margin).margins(flat)
         broken = where.states[margins < -rounding]
+        broken = broken[question.violates(broken)] if len(broken) else broken
         if len(broken):
             return question.counterexample(broken, method, cells=0)
-        if not (np.isfinite(margins) & (margins >= rounding)).all():
-            return question.unknown("a value is too near to its bound for float64", method)
-        worst.append(margin.worst_value(float(margins.min()) - rounding))
+        safe = margins - rounding
+        if not (np.isfinite(safe) & (safe >= 0.0)).all():
+            near = where.states[~(safe >= 0.0)].reshape(-1, flat.shape[1])
+            return replace(question.unknown(question.too_near(), method), near=near)
+        worst[side.name] = side.margin.worst_value(float(safe.min()))
     return question.certified(worst, method, cells=0)
 
 
@@ -412,28 +475,28 @@ def _prove(
     # Over the cells, not the region: those of a curve reach beyond it.
     low = np.min([cover.cells.low.min(axis=0) for cover in covers], axis=0)
     high = np.max([cover.cells.high.max(axis=0) for cover in covers], axis=0)
-    rounding = question.layers.rounding(low, high)
-    if not np.isfinite(rounding):
-        return question.unknown(_TOO_LARGE)
-    worst, cells, method = [], 0, ""
+    judge = Judge(region.contains, question.violates, question.too_near())
+    worst, cells, method = {}, 0, ""
     leaves: list[Leaves] = []
-
-    def confirm(states: Array) -> Mask:
-        inside = region.contains(states)
-        result: Mask = inside & (question.violations(states) > question.tolerance)
-        return result
-
-    for margin in question.margins():
+    for side in question.sides():
+        if not side.margin.can_break:
+            worst[side.name] = side.reach
+            continue
+        rounding = question.rounding.of_bounds(low, high, side.margin.size)
+        if not np.isfinite(rounding):
+            return question.unknown(question.too_large())
         many = max(cover.cells.n_vertices for cover in covers) > _MANY_VERTICES
-        bounder, method = _bounder(question.layers, margin, many)
-        proof = prove(bounder, covers, rounding, confirm, budget, watch)
+        bounder, method = _bounder(question.layers, side.margin, many)
+        proof = prove(bounder, covers, rounding, judge, budget, watch)
         cells += proof.cells
         leaves += proof.leaves
         if len(proof.violated):
             return question.counterexample(proof.violated, method, cells)
         if proof.reason:
-            return replace(question.unknown(proof.reason, method, cells), leaves=tuple(leaves))
-        worst.append(margin.worst_value(proof.lowest - rounding))
+            unknown = question.unknown(proof.reason, method, cells)
+            near = proof.near if len(proof.near) else None
+            return replace(unknown, leaves=tuple(leaves), near=near)
+        worst[side.name] = side.margin.worst_value(proof.lowest - rounding)
     return replace(question.certified(worst, method, cells), leaves=tuple(leaves))
 
 

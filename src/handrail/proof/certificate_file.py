@@ -2,41 +2,79 @@
 
 A file binds the SHA-256 of the weights, each constraint's region, bounds and tolerance, the
 arithmetic and our version. To verify is to prove again from scratch: nothing in the file is taken
-on trust.
+on trust. What was asked comes from the caller, the tolerance included, and must be in the file
+letter by letter; what was answered must come out again.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from handrail._package import VERSION
 from handrail._storage import digest_of, read_sealed, to_json, write_sealed
 from handrail.constraints import Constraint, PlacedConstraint
 from handrail.errors import InvalidCertificate, InvalidRun
 from handrail.policies import Policy, pack_policy
-from handrail.proof.certificate import Certificate, certify
+from handrail.proof.certificate import Certificate, Status, certify
 from handrail.regions import Points
 
 FORMAT = 2
 
 
 ARITHMETIC = (
-    "the network with exactly these weights, evaluated with real numbers or in float64: bounds "
+    "the network with exactly these weights, evaluated with real numbers or in {dtype}: bounds "
     "exceed what rounding can do"
 )
 
 
 # Of one machine to another: sums are not taken in the same order everywhere.
-_AGREEMENT = 1e-9
+_AGREEMENT = 1e-11
 
 
-Certify = Callable[[Constraint, float], Certificate]
+Certify = Callable[[Constraint], Certificate]
+
+
+@final
+class _Claim(BaseModel):
+    """One certificate as a file has it; what was asked is compared, so any JSON will do there."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+    name: str
+    place: Any
+    quantity: Any
+    weights: Any
+    lower: Any
+    upper: Any
+    tolerance: Any
+    status: Status
+    lowest: float | None
+    highest: float | None
+    state: list[float] | None
+    violation: float | None
+    reason: str
+    method: str
+    cells: int
+
+
+@final
+class _Document(BaseModel):
+    """All of a file but for its SHA-256."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    format: int
+    version: str
+    weights: str
+    dtype: str
+    arithmetic: str
+    certificates: list[_Claim]
 
 
 def weights_hash(policy: Policy) -> str:
@@ -55,11 +93,7 @@ def write_certificates(
     """Write what was proven of a policy, constraint by constraint."""
     pairs = zip(constraints, certificates, strict=True)
     document = {
-        "format": FORMAT,
-        "version": VERSION,
-        "weights": weights_hash(policy),
-        "dtype": str(policy.dtype).removeprefix("torch."),
-        "arithmetic": ARITHMETIC,
+        **_head(policy),
         "certificates": [
             {**_question(policy, constraint, certificate.tolerance), **_answer(certificate)}
             for constraint, certificate in pairs
@@ -72,6 +106,7 @@ def verify_certificates(
     path: Path,
     policy: Policy,
     constraints: Sequence[Constraint],
+    tolerance: float = 0.0,
     prove: Certify | None = None,
 ) -> list[Certificate]:
     """Prove everything again that a file says is certified.
@@ -80,49 +115,79 @@ def verify_certificates(
         path: of a file that `write_certificates` wrote.
         policy: which it must be about, to the last bit.
         constraints: which it must be about.
-        prove: how to prove a constraint with a tolerance; by default with the usual budget.
+        tolerance: which it must be about, too: violations up to this are allowed.
+        prove: how to prove a constraint with this tolerance; by default with the usual budget.
 
     Raises:
         InvalidCertificate: if it was altered, is about something else, or cannot be confirmed.
     """
     document = _read(path)
-    if document["weights"] != weights_hash(policy):
-        raise InvalidCertificate(
-            f"{path} is about other weights than those of this policy (SHA-256 "
-            f"{document['weights'][:12]}…, not {weights_hash(policy)[:12]}…). Prove it again."
-        )
-    claims = document["certificates"]
-    names = [claim["name"] for claim in claims]
+    _check_head(path, document, policy)
+    claims = document.certificates
+    names = [claim.name for claim in claims]
     if names != [constraint.name for constraint in constraints]:
         raise InvalidCertificate(
             f"{path} is about the constraints {names}, but these are "
             f"{[constraint.name for constraint in constraints]}."
         )
+    # All questions before the first proof: that may take long.
+    for claim, constraint in zip(claims, constraints, strict=True):
+        _check_question(path, claim, policy, constraint, tolerance)
     found = []
     for claim, constraint in zip(claims, constraints, strict=True):
-        _check_question(path, claim, policy, constraint)
-        tolerance = claim["tolerance"]
         again = (
-            certify(policy, constraint, tolerance=tolerance)
-            if prove is None
-            else prove(constraint, tolerance)
+            certify(policy, constraint, tolerance=tolerance) if prove is None else prove(constraint)
         )
         _check_answer(path, claim, again)
         found.append(again)
     return found
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> _Document:
     try:
         document = read_sealed(path)
     except InvalidRun as error:
         raise InvalidCertificate(str(error)) from error
-    if document.get("format") != FORMAT or document.get("version") != VERSION:
+    versions = document.get("format"), document.get("version")
+    if to_json(versions) != to_json((FORMAT, VERSION)):
         raise InvalidCertificate(
-            f"{path} was written by Handrail {document.get('version')} (format "
-            f"{document.get('format')}); this is {VERSION} (format {FORMAT}). Prove it again."
+            f"{path} was written by Handrail {versions[1]} (format {versions[0]}); this is "
+            f"{VERSION} (format {FORMAT}). Prove it again."
         )
-    return document
+    try:
+        return _Document.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InvalidCertificate(
+            f"{path} is no certificate: {where}: {first['msg']}. Prove it again."
+        ) from None
+
+
+def _head(policy: Policy) -> dict[str, Any]:
+    """What all certificates of a policy have in common."""
+    dtype = str(policy.dtype).removeprefix("torch.")
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "weights": weights_hash(policy),
+        "dtype": dtype,
+        "arithmetic": ARITHMETIC.format(dtype=dtype),
+    }
+
+
+def _check_head(path: Path, document: _Document, policy: Policy) -> None:
+    expected = _head(policy)
+    if document.weights != expected["weights"]:
+        raise InvalidCertificate(
+            f"{path} is about other weights than those of this policy (SHA-256 "
+            f"{document.weights[:12]}…, not {expected['weights'][:12]}…). Prove it again."
+        )
+    for key in ("dtype", "arithmetic"):
+        if getattr(document, key) != expected[key]:
+            raise InvalidCertificate(
+                f"{path} is about another {key} than that of this policy. Prove it again."
+            )
 
 
 def _question(policy: Policy, constraint: Constraint, tolerance: float) -> dict[str, Any]:
@@ -167,32 +232,49 @@ def _answer(certificate: Certificate) -> dict[str, Any]:
 
 
 def _check_question(
-    path: Path, claim: dict[str, Any], policy: Policy, constraint: Constraint
+    path: Path, claim: _Claim, policy: Policy, constraint: Constraint, tolerance: float
 ) -> None:
-    asked = json.loads(to_json(_question(policy, constraint, claim["tolerance"])))
-    for key, value in asked.items():
-        if claim[key] != value:
+    """As texts: 0, 0.0, -0.0 and false are equal as numbers, but only one of them was written."""
+    for key, value in _question(policy, constraint, tolerance).items():
+        if to_json(getattr(claim, key)) == to_json(value):
+            continue
+        if key == "tolerance":
             raise InvalidCertificate(
-                f"{path}: {constraint.name!r} has another {key} than when it was proven."
+                f"{path}: {constraint.name!r} was proven within a tolerance of "
+                f"{claim.tolerance!r}, not of {tolerance!r}. Say which one you allow."
             )
+        raise InvalidCertificate(
+            f"{path}: {constraint.name!r} has another {key} than when it was proven."
+        )
 
 
-def _check_answer(path: Path, claim: dict[str, Any], again: Certificate) -> None:
-    if claim["status"] != again.status:
+def _check_answer(path: Path, claim: _Claim, again: Certificate) -> None:
+    if claim.status != again.status:
         why = f" ({again.reason})" if again.reason else ""
         raise InvalidCertificate(
-            f"{path}: {again.name!r} was {claim['status']}, but is now {again.status}{why}."
+            f"{path}: {again.name!r} was {claim.status}, but is now {again.status}{why}."
         )
-    if not again.certified:
-        return
-    lowest, highest = claim["lowest"], claim["highest"]
-    too_much = (
-        lowest is not None and again.lowest is not None and lowest > again.lowest + _AGREEMENT
-    ) or (
-        highest is not None and again.highest is not None and highest < again.highest - _AGREEMENT
+    agree = (
+        _agree(claim.lowest, again.lowest)
+        and _agree(claim.highest, again.highest)
+        and _agree(claim.violation, again.violation)
     )
-    if too_much or (lowest is None) != (again.lowest is None):
-        raise InvalidCertificate(f"{path}: {again.name!r} claims more than can be proven again.")
+    if not agree:
+        raise InvalidCertificate(
+            f"{path}: {again.name!r} claims other values than can be proven again."
+        )
+    if again.status == "unknown":  # nothing is claimed, and how far it got depends on the machine
+        return
+    state = None if again.state is None else list(again.state)
+    said = (claim.state, claim.reason, claim.method, claim.cells)
+    if to_json(said) != to_json((state, again.reason, again.method, again.cells)):
+        raise InvalidCertificate(f"{path}: {again.name!r} was not proven as the file says.")
+
+
+def _agree(claimed: float | None, proven: float | None) -> bool:
+    if claimed is None or proven is None:
+        return claimed is proven
+    return abs(claimed - proven) <= _AGREEMENT * max(1.0, abs(proven))
 
 
 def _finite(value: float) -> float | None:

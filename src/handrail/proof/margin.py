@@ -25,6 +25,8 @@ from handrail._types import Array, Indices
 from handrail.errors import InvalidPolicy
 from handrail.policies import MEAN, PROBABILITY, Quantity
 
+_EPSILON = float(np.finfo(np.float64).eps)
+
 
 class Margin(ABC):
     """One side of a constraint, as a function of the raw outputs; negative means broken."""
@@ -33,6 +35,11 @@ class Margin(ABC):
     @abstractmethod
     def can_break(self) -> bool:
         """Whether any outputs at all would break it."""
+
+    @property
+    @abstractmethod
+    def size(self) -> float:
+        """Of its constants, which are rounded with everything else."""
 
     @abstractmethod
     def of_raw(self, raw: Array) -> Array:
@@ -47,7 +54,10 @@ class Margin(ABC):
 
     @abstractmethod
     def worst_value(self, margin: float) -> float:
-        """The value Σ w_a output_a that is at worst left when the margin is at least this."""
+        """The value Σ w_a output_a that is at worst left when the margin is at least this.
+
+        Rounded outwards: towards the threshold, and not beyond it. NaN of a negative margin.
+        """
 
 
 @final
@@ -85,6 +95,12 @@ class SoftmaxMargin(Margin):
         """Not if no action harms: a softmax cannot leave the range of its weights."""
         return bool((self.coefficients < 0.0).any())
 
+    @property
+    def size(self) -> float:
+        """Of the logarithms of the coefficients, and of their number's."""
+        known = self.coefficients[self.coefficients != 0.0]
+        return float(np.abs(np.log(np.abs(known))).max(initial=0.0)) + len(self.coefficients)
+
     def of_raw(self, raw: Array) -> Array:
         """From logits."""
         sizes = np.abs(self.coefficients)
@@ -118,19 +134,15 @@ class SoftmaxMargin(Margin):
         With r = (Σ_N …)/(Σ_P …) ≤ exp(-margin), the excess over the threshold is
         (1 - r)/(Σπ_P/Σ_P… + r Σπ_N/Σ_N…); coefficients bound the two quotients.
         """
-        if not len(self.negative):
-            return self.threshold + self.sign * float(self.coefficients.min())
+        if not margin >= 0.0:
+            return np.nan
+        if (self.coefficients == 0.0).any():  # neutral actions may have all the probability
+            return self.threshold
         helping = self.coefficients[self.positive]
         harming = -self.coefficients[self.negative]
-        if margin >= 0.0:
-            ratio = float(np.exp(-min(margin, 700.0)))
-            excess = (1.0 - ratio) / (1.0 / helping.min() + ratio / harming.min())
-            if (self.coefficients == 0.0).any():  # neutral actions may have all the probability
-                excess = 0.0
-        else:
-            inverse = float(np.exp(max(margin, -700.0)))
-            excess = (inverse - 1.0) / (inverse / helping.max() + 1.0 / harming.max())
-        return self.threshold + self.sign * float(excess)
+        lost = -float(np.expm1(-margin))  # 1 - r, with all its digits
+        excess = lost / (1.0 / helping.min() + (1.0 - lost) / harming.min())
+        return _outwards(self.threshold, self.sign, float(excess))
 
 
 @final
@@ -160,6 +172,11 @@ class LinearMargin(Margin):
         """Mean actions can be anything."""
         return True
 
+    @property
+    def size(self) -> float:
+        """Of the threshold, per Σ|w|; and of as many terms as there are weights."""
+        return (abs(self.threshold) / self._size + 1.0) * len(self.weights)
+
     def of_raw(self, raw: Array) -> Array:
         """From mean actions."""
         result: Array = self.sign * (raw @ self.weights - self.threshold) / self._size
@@ -172,14 +189,21 @@ class LinearMargin(Margin):
         return -scale * self.weights[None], np.array([scale * self.threshold])
 
     def worst_value(self, margin: float) -> float:
-        """The margin in units of the action, rounded to the safe side."""
-        distance = self._size * margin
-        rounding = 4.0 * np.finfo(np.float64).eps * (abs(self.threshold) + abs(distance))
-        return float(self.threshold + self.sign * (distance - rounding))
+        """The margin in units of the action."""
+        return _outwards(self.threshold, self.sign, self._size * margin)
 
     @property
     def _size(self) -> float:
         return float(np.abs(self.weights).sum())
+
+
+def _outwards(threshold: float, sign: float, excess: float) -> float:
+    """Threshold + sign · excess, of an excess that is a few roundings from the real one."""
+    if not excess >= 0.0:
+        return np.nan
+    rounding = 16.0 * _EPSILON * (abs(threshold) + abs(excess))
+    safe = max(excess - rounding, 0.0)
+    return float(threshold + sign * safe)
 
 
 # (weights, threshold, sign) -> margin.
