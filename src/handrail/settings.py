@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Self, final
 
 from pydantic import (
@@ -20,6 +21,7 @@ from pydantic import (
     Tag,
     TypeAdapter,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
@@ -31,6 +33,9 @@ STRICT = ConfigDict(
 
 # Of half the range of an action: wide enough to find something out, narrow enough to obey.
 DEFAULT_STD = 0.3
+
+# Of the network of a run, refused by size before anything of that size exists.
+MAX_LAYERS, MAX_WIDTH, MAX_WEIGHTS = 50, 100_000, 20_000_000
 
 BaselineName = Literal["none", "standardised", "time_average", "value"]
 EnforcementMode = Literal["exact", "one_step", "none"]
@@ -187,7 +192,9 @@ class Network(BaseModel):
 
     model_config = STRICT
 
-    hidden: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)] = [5000]
+    hidden: Annotated[
+        list[Annotated[int, Field(ge=1, le=MAX_WIDTH)]], Field(min_length=1, max_length=MAX_LAYERS)
+    ] = [5000]
     """Widths of the hidden layers; the paper's network is one layer of 5000."""
     activation: ActivationName = "relu"
     """What each hidden unit computes."""
@@ -196,6 +203,18 @@ class Network(BaseModel):
     scale: dict[str, Annotated[float, Field(gt=0.0)]] = {}
     """The typical size of observations that are far from 1, by name; the network's first weights
     are divided by it."""
+
+    @field_validator("hidden")
+    @classmethod
+    def _can_be_built(cls, hidden: list[int]) -> list[int]:
+        weights = sum(a * b for a, b in pairwise(hidden))
+        if weights > MAX_WEIGHTS:
+            raise ValueError(
+                f"these layers have {weights:,} weights between them; a network of a file has at "
+                f"most {MAX_WEIGHTS:,}. Use narrower layers, or fewer; a larger network of your "
+                "own can be wrapped in Python."
+            )
+        return hidden
 
 
 @final

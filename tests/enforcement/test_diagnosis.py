@@ -9,6 +9,7 @@ import torch
 
 import handrail as hr
 from handrail.constraints.expansion import expand
+from handrail.enforcement import diagnosis
 from handrail.enforcement.conflict import find_conflict
 from tests.conftest import small_policy
 from tests.support import cartpole
@@ -126,3 +127,34 @@ def test_states_that_stand_for_a_region_may_be_close() -> None:
     rules = [hr.AtLeast(0.6, 0, tiny, name="tiny"), hr.AtLeast(0.2, 1, hr.Points(ORIGIN), name="p")]
     found = hr.diagnose(small_policy(), rules)
     assert all("p" in pair[:2] for pair in found.nearly_coinciding)
+
+
+def test_states_far_apart_are_compared_without_overflow() -> None:
+    policy = hr.CategoricalPolicy.mlp(gym.make("CartPole-v1"), hidden=[8], seed=0)
+    far = [[x, 0, 0, 0] for x in (-1e150, 0.0, 1.0, 1e150)]
+    rows = hr.constraints.expand([hr.AtLeast(0.5, 0, hr.Points(far), "far")], policy).rows()
+    near = diagnosis._nearly_coinciding(rows, len(rows))
+    assert [(i, j, d) for i, j, d in near] == [(1, 2, pytest.approx(1.0))]
+
+
+def test_of_very_many_states_that_nearly_coincide_the_closest_are_named() -> None:
+    states = np.zeros((3000, 4))
+    states[:, 0] = np.linspace(1.0, 1.0 + 1e-4, 3000)
+    pairs = diagnosis._close_pairs(states)
+    distances = np.abs(states[pairs[:, 0], 0] - states[pairs[:, 1], 0])
+    assert 2999 <= len(pairs) <= diagnosis._MOST_PAIRS
+    assert distances.max() < 1e-5
+
+
+def test_many_neighbours_that_ask_the_opposite_are_found_at_once() -> None:
+    policy = hr.CategoricalPolicy.mlp(gym.make("CartPole-v1"), hidden=[8], seed=0)
+    x = np.linspace(-1.0, 1.0, 400)
+    left = np.stack([x, 0 * x, 0 * x, 0 * x], axis=1)
+    rules = [
+        hr.AtLeast(0.9, 0, hr.Points(left), "left"),
+        hr.AtLeast(0.9, 1, hr.Points(left + 1e-6), "right"),
+    ]
+    found = hr.diagnose(policy, rules)
+    assert len(found.conflicts) == diagnosis._MOST_CONFLICTS
+    for conflict in found.conflicts:
+        assert conflict.distance == pytest.approx(2e-6)

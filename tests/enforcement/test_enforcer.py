@@ -358,3 +358,24 @@ def test_the_memory_of_older_files_is_understood() -> None:
     _, again = enforcer_of(BOTH, hr.MaximumDeviation())
     again.recall(older)
     np.testing.assert_array_equal(again.active_states[0], enforcer.active_states[0])
+
+
+def test_boxes_that_overlap_in_a_sliver_only_are_found_to_contradict_before_any_work() -> None:
+    policy = hr.CategoricalPolicy.mlp(CARTPOLE, hidden=[100], seed=0)
+    rules = [
+        hr.AtLeast(0.9, 1, hr.Box([-1, -1, 0, -1], [1, 1, 0.1, 1]), "right"),
+        hr.AtLeast(0.9, 0, hr.Box([0.9, 0.9, 0.0999, 0.9], [2, 2, 0.2, 2]), "left"),
+    ]
+    result = hr.enforce(policy, rules)
+    assert result.reason.startswith(
+        "'right' and 'left' ask for probabilities that do not exist together at the same state"
+    )
+    assert result.iterations == 0
+
+
+def test_a_bound_that_leaves_no_room_inside_it_is_held_all_the_same() -> None:
+    policy = hr.CategoricalPolicy.mlp(CARTPOLE, hidden=[20], seed=0)
+    rule = hr.AtLeast(1e-320, 0, hr.Box([-1, -1, 0, -1], [1, 1, 0.1, 1]))
+    result = hr.enforce(policy, [rule])
+    assert result.satisfied
+    assert result.worst_violation <= 0.0

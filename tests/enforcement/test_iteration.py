@@ -12,6 +12,7 @@ from torch import nn
 
 import handrail as hr
 from handrail.enforcement import iteration as enforce_module
+from handrail.errors import SolverFailure
 from tests.conftest import sharpen, small_policy, spaces
 from tests.support import cartpole
 
@@ -326,3 +327,29 @@ def test_diverged_weights_are_named() -> None:
         hr.errors.InvalidPolicy, match=r"logits are not finite at \[1.0, 1.0, 1.0\]"
     ):
         policy.act(np.ones(3), np.random.default_rng(0))
+
+
+def test_two_demands_that_nearly_contradict_each_other_are_both_named() -> None:
+    policy = hr.CategoricalPolicy.mlp(CARTPOLE, hidden=[64], seed=0)
+    rules = [
+        hr.AtLeast(0.95, 1, hr.Points([0.2, 0, 0, 0]), "push right"),
+        hr.AtLeast(0.95, 0, hr.Points([0.3, 0, 0, 0]), "push left"),
+    ]
+    reason = hr.enforce(policy, rules).reason
+    assert "of 'push left', above the tolerance" in reason
+    assert "The nearest that asks the opposite is 'push right', 0.1 away" in reason
+
+
+def test_states_at_which_a_network_overflows_are_named() -> None:
+    policy = hr.CategoricalPolicy.mlp(CARTPOLE, hidden=[8], seed=0)
+    rules = [
+        hr.AtLeast(0.95, 1, hr.Points([0.2, 0, 0, 0]), "here"),
+        hr.AtLeast(0.95, 0, hr.Points([1e300, 0, 0, 0]), "beyond"),
+    ]
+    weights = [p.detach().clone() for p in policy.parameters]
+    for verb in (hr.enforce, hr.diagnose):
+        with pytest.raises(
+            SolverFailure, match=r"at 'beyond' is too large .* its state is 1e\+300"
+        ):
+            verb(policy, rules)
+    assert unchanged(policy, weights)

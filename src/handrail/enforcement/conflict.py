@@ -18,9 +18,15 @@ from handrail._minimum_norm import CONFLICT_RATIO, scale_rows, solve_minimum_nor
 from handrail._types import Array, Indices
 from handrail.constraints import Expansion, Rows, concatenate, html_table, listed
 from handrail.policies import Quantity
+from handrail.regions import Box
 
-# Of each region, to look for states that other regions contain, too.
+# Each costs a small linear program, a few milliseconds.
+_MOST_DEMANDS = 200
+
+# Of each region, to look for states that other regions contain, too; and of what the bounds of two
+# regions share, for so many pairs.
 _STATES = 256
+_SHARED_STATES, _MOST_PAIRS = 64, 2000
 
 
 @final
@@ -137,6 +143,32 @@ def exist_together(group: list[int], rows: Rows) -> bool:
     return bool(result.status == 0)
 
 
+def demands(rows: Rows) -> list[bytes]:
+    """Equal for rows that ask for the same, wherever they do."""
+    bounds = np.stack([rows.lower, rows.upper], axis=1)
+    pairs = zip(rows.samples, bounds, strict=True)
+    return [rows.weights[samples].tobytes() + bound.tobytes() for samples, bound in pairs]
+
+
+def nearest_opposite(row: int, rows: Rows) -> Conflict | None:
+    """The nearest row that no policy would satisfy together with this one if it were here."""
+    simple = rows.is_about_one_state()
+    if not simple[row]:
+        return None
+    states = rows.first_states.reshape(len(rows), -1)
+    order = np.argsort(np.linalg.norm(states - states[row], axis=1), kind="stable")
+    asked, possible = demands(rows), set[bytes]()
+    for other in order[simple[order] & (order != row)]:
+        if asked[other] in possible:
+            continue
+        if not exist_together([row, int(other)], rows):
+            return describe(np.array([row, other]), rows)
+        possible.add(asked[other])
+        if len(possible) >= _MOST_DEMANDS:
+            break
+    return None
+
+
 def _conflicting_pair(matrix: Array, lower: Array, upper: Array) -> Indices | None:
     """The pair of rows that needs the longest answer, if that is absurdly long.
 
@@ -188,6 +220,7 @@ def _smallest_set(matrix: Array, lower: Array, upper: Array) -> Indices:
 def impossible_overlap(expansion: Expansion) -> tuple[Conflict, Array] | None:
     """A conflict where regions overlap, and a state (n_coordinates,) at which it is one."""
     states = [one.region.cover(_STATES) for one in expansion.regional]
+    states += _shared_bounds(expansion)
     if expansion.fixed is not None:
         points = expansion.fixed.first_states
         states.append(points.reshape(len(points), -1))
@@ -208,6 +241,22 @@ def impossible_overlap(expansion: Expansion) -> tuple[Conflict, Array] | None:
             if conflict is not None:
                 return conflict, together[index]
     return None
+
+
+def _shared_bounds(expansion: Expansion) -> list[Array]:
+    """States where the bounds of two regions overlap: thin overlaps lie between those of covers."""
+    low, high = (
+        np.stack(side)
+        for side in zip(*(one.region.bounds for one in expansion.regional), strict=True)
+    )
+    shared = []
+    for i in range(len(low) - 1):
+        first, last = np.maximum(low[i], low[i + 1 :]), np.minimum(high[i], high[i + 1 :])
+        overlaps = np.flatnonzero((first <= last).all(axis=1))
+        shared += [Box(first[j], last[j]).cover(_SHARED_STATES) for j in overlaps]
+        if len(shared) >= _MOST_PAIRS:
+            break
+    return shared
 
 
 def _rows_at(expansion: Expansion, state: Array) -> Rows:

@@ -26,6 +26,7 @@ from handrail.constraints import (
 )
 from handrail.enforcement.conflict import (
     Conflict,
+    demands,
     describe,
     exist_together,
     find_conflict,
@@ -42,6 +43,12 @@ _NEARLY_COINCIDE = 1e-3
 
 
 _MOST_CONFLICTS = 10
+
+# Of states that nearly coincide; beyond, the radius is narrowed.
+_MOST_PAIRS, _NARROWINGS = 200_000, 8
+
+# Each costs a small linear program, a few milliseconds.
+_MOST_PAIRS_OF_DEMANDS = 200
 
 # Of one kind of finding, and of the hardest rows.
 _SHOWN = 10
@@ -181,13 +188,7 @@ def _conflicts(
     """Conflicts one after the other, each without the rows of those before."""
     impossible = impossible_at_one_state(rows)
     found = [impossible] if impossible is not None else []
-    # The linear model knows that probabilities add up to 1, not that they are positive: it sees
-    # no contradiction in two actions of three that are both wanted, a hair's breadth apart.
-    simple = rows.is_about_one_state()
-    for i, j, _ in neighbours:
-        known = {row for conflict in found for row in conflict.rows}
-        if simple[i] and simple[j] and not {i, j} & known and not exist_together([i, j], rows):
-            found.append(describe(np.array([i, j]), rows))
+    found += _opposite(rows, neighbours, {i for conflict in found for i in conflict.rows})
     lower, upper = asked
     known_rows = np.array([i for c in found for i in c.rows], dtype=np.intp)
     left = np.setdiff1d(np.arange(len(rows)), known_rows)
@@ -202,6 +203,30 @@ def _conflicts(
             break
         found.append(find_conflict(matrix, lower[chosen], upper[chosen], chosen, rows))
         left = np.setdiff1d(left, found[-1].rows)
+    return found
+
+
+def _opposite(rows: Rows, neighbours: list[_Neighbours], known: set[int]) -> list[Conflict]:
+    """Nearly the same state, but what no policy does at one: the nearest pairs, disjoint.
+
+    The linear model knows that probabilities add up to 1, not that they are positive: it sees no
+    contradiction in two actions of three that are both wanted, a hair's breadth apart.
+    """
+    simple, taken, found = rows.is_about_one_state(), set(known), list[Conflict]()
+    # Few different demands make many pairs of neighbours: each pair of demands is solved once.
+    asked = demands(rows)
+    possible: dict[frozenset[bytes], bool] = {}
+    for i, j, _ in sorted(neighbours, key=lambda pair: pair[2]):
+        if len(found) >= _MOST_CONFLICTS or len(possible) >= _MOST_PAIRS_OF_DEMANDS:
+            break
+        if {i, j} & taken or not (simple[i] and simple[j]):
+            continue
+        pair = frozenset((asked[i], asked[j]))
+        if pair not in possible:
+            possible[pair] = exist_together([i, j], rows)
+        if not possible[pair]:
+            found.append(describe(np.array([i, j]), rows))
+            taken |= {i, j}
     return found
 
 
@@ -228,9 +253,13 @@ def _nearly_coinciding(rows: Rows, n_points: int) -> list[_Neighbours]:
     Not those that stand for regions (after the points) and ask for the same: these are meant to.
     """
     states = rows.first_states.reshape(len(rows), -1)
-    radius = _NEARLY_COINCIDE * float(np.abs(states).max())
-    pairs = KDTree(states).query_pairs(radius, output_type="ndarray")
-    distances = np.linalg.norm(states[pairs[:, 0]] - states[pairs[:, 1]], axis=1)
+    largest = float(np.abs(states).max())
+    if not largest:
+        return []  # all of them are the origin
+    # In units of the largest coordinate, or squares of distances overflow.
+    pairs = _close_pairs(states / largest)
+    relative = np.linalg.norm((states[pairs[:, 0]] - states[pairs[:, 1]]) / largest, axis=1)
+    distances = largest * relative
     bounds = np.stack([rows.lower, rows.upper], axis=1)
     same = (bounds[pairs[:, 0]] == bounds[pairs[:, 1]]).all(axis=1)
     meant = same & (pairs >= n_points).all(axis=1) & (distances > 0.0)
@@ -240,6 +269,17 @@ def _nearly_coinciding(rows: Rows, n_points: int) -> list[_Neighbours]:
     ]
 
 
+def _close_pairs(states: Array) -> Indices:
+    """Pairs (n, 2) of states that nearly coincide; where these are too many, the closest."""
+    tree, radius = KDTree(states), _NEARLY_COINCIDE
+    for _ in range(_NARROWINGS):
+        # Every state is its own neighbour, and every pair counts twice.
+        if (int(tree.count_neighbors(tree, radius)) - len(states)) // 2 <= _MOST_PAIRS:
+            return np.asarray(tree.query_pairs(radius, output_type="ndarray"), dtype=np.intp)
+        radius /= 10.0
+    return np.empty((0, 2), dtype=np.intp)
+
+
 def _condition(model: Linearisation) -> float:
     """Condition of the kernel on at most a working set of rows, scaled to a unit diagonal."""
     step = -(-len(model) // LeastChange.all_at_once)
@@ -247,4 +287,4 @@ def _condition(model: Linearisation) -> float:
     lengths = np.sqrt(np.diag(kernel))
     if not lengths.all():
         return float("inf")
-    return float(np.linalg.cond(kernel / np.outer(lengths, lengths)))
+    return float(np.linalg.cond(kernel / lengths[:, None] / lengths))

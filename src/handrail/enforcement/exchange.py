@@ -66,6 +66,7 @@ class Exchange:
     def __init__(self, expansion: Expansion, margin: float) -> None:
         self._expansion = expansion
         self._margin = margin
+        self._contradiction_sought = False
         self._working: list[Array] = [
             np.zeros((0, one.region.n_coordinates)) for one in expansion.regional
         ]
@@ -98,7 +99,9 @@ class Exchange:
             np.concatenate(one.rows_at(one.constraint.states[:1]).insets(self._margin * one.unit))
             for one in self._expansion.regional
         ]
-        return min([tolerance, *(0.5 * float(inset[inset > 0.0].min()) for inset in insets)])
+        # Of bounds so close to 0 or 1 that no margin is left inside them, there is none.
+        positive = [inset[inset > 0.0].min(initial=np.inf) for inset in insets]
+        return min(tolerance, 0.5 * float(min(positive)))
 
     def add(self, found: Found) -> bool:
         """Take violated states in; False if all of them were there already."""
@@ -164,6 +167,12 @@ class Exchange:
                     return ended(at_points, reason, Found([], np.inf))
             self.drop(policy)
             found = find(policy)
+            if not self._contradiction_sought and not found.nothing:
+                # Before any work, once: rounds of it would find out only in the end.
+                self._contradiction_sought = True
+                reason = contradiction(self._expansion)
+                if reason:
+                    return ended(max(found.worst_violation, at_points), reason, Found([], np.inf))
             if found.nothing:
                 worst = max(found.worst_violation, self._worst_at_points(policy, at_points))
                 return ended(worst, found.reason, found)

@@ -15,7 +15,11 @@ import numpy as np
 
 from handrail._types import Array
 from handrail.constraints import Rows, counted, html_table
-from handrail.enforcement.conflict import Contradiction, impossible_at_one_state
+from handrail.enforcement.conflict import (
+    Contradiction,
+    impossible_at_one_state,
+    nearest_opposite,
+)
 from handrail.enforcement.linearisation import Linearisation
 from handrail.enforcement.program import LeastChange, ProgramSolution, hard_solver, solve_program
 from handrail.enforcement.targets import Position, Targets
@@ -221,16 +225,28 @@ def _relinearise(policy: Policy, rows: Rows, tolerance: float, history: list[Ite
         trust *= 2.0 if step == 1.0 else step
     if _worst(rows, outputs) <= tolerance:
         return ""
-    violations, tried = (
-        rows.violations(rows.values(outputs)),
-        counted(len(history), "linearisation"),
+    return _unimproved(rows, outputs, tolerance, len(history))
+
+
+def _unimproved(rows: Rows, outputs: Array, tolerance: float, tried: int) -> str:
+    """What is still violated, what might help, and what asks the opposite nearby."""
+    violations = rows.violations(rows.values(outputs))
+    worst = int(violations.argmax())
+    found = (
+        f"After {counted(tried, 'linearisation')} the worst violation is {violations[worst]:.2g}, "
+        f"of {rows.labels[worst]!r}, above the tolerance of {tolerance:g}, and no further step "
+        "improves it."
     )
-    return (
-        f"After {tried} the worst violation is {violations.max():.2g}, of "
-        f"{rows.labels[int(violations.argmax())]!r}, above the tolerance of {tolerance:g}, and no "
-        "further step improves it. Use a wider network, relax the constraints, or "
-        f"{'raise the tolerance' if violations.max() < _NEARLY * tolerance else _RESCALE}."
-    )
+    nearly = violations[worst] < _NEARLY * tolerance
+    remedy = "raise the tolerance" if nearly else _RESCALE
+    opposite = None if nearly else nearest_opposite(worst, rows)
+    against = ""
+    if opposite is not None:
+        against = (
+            f" The nearest that asks the opposite is {opposite.labels[1]!r}, "
+            f"{opposite.distance:.3g} away: relax one of the two, or move them apart."
+        )
+    return f"{found} Use a wider network, relax the constraints, or {remedy}.{against}"
 
 
 def _smallest_change(

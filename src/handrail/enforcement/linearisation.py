@@ -13,6 +13,7 @@ import torch
 
 from handrail._types import Array, Indices
 from handrail.constraints import Rows
+from handrail.errors import SolverFailure
 from handrail.policies import Policy
 from handrail.tangent import Functionals, Gradient, gram, gram_diagonal, pull_back, push_forward
 
@@ -70,7 +71,10 @@ class Linearisation:
         else:
             right, row_of_right = self._functionals(columns)
         samples = gram(left, right)[:, 0, :, 0]
-        return _sum_groups(_sum_groups(samples, row_of_left).T, row_of_right).T
+        kernel = _sum_groups(_sum_groups(samples, row_of_left).T, row_of_right).T
+        if not np.isfinite(kernel).all():
+            raise self._overflow(rows)
+        return kernel
 
     def kernel_diagonal(self) -> Array:
         """K[i, i] = |∇c_i|² of every row (n_rows,), in one pass over all rows."""
@@ -78,6 +82,15 @@ class Linearisation:
         if not self._rows.is_about_one_state().all():
             return np.diag(self.kernel(everything))
         return gram_diagonal(self._functionals(everything)[0])[:, 0]
+
+    def _overflow(self, rows: Indices) -> SolverFailure:
+        """The row with the largest state is the one to blame."""
+        states = np.abs(self._rows.first_states[rows].reshape(len(rows), -1)).max(axis=1)
+        label = self._rows.labels[rows[int(states.argmax())]]
+        return SolverFailure(
+            f"The network's gradient at {label!r} is too large to compute with: a coordinate of "
+            f"its state is {states.max():.2g}. Leave such states out, or rescale the observations."
+        )
 
     def _functionals(self, indices: Indices) -> tuple[Functionals, Indices]:
         by_row = self._rows.samples

@@ -212,8 +212,9 @@ def factor_of(kernel: Array) -> Array:
     lengths = np.sqrt(np.maximum(np.diag(kernel), 0.0))
     if not lengths.all():
         lengths = np.where(lengths > 0.0, lengths, 1.0)
-    # Unit diagonal first: rows of very different size would drown each other.
-    return _factor(kernel / np.outer(lengths, lengths)) * lengths[:, None]
+    # Unit diagonal first: rows of very different size would drown each other. One side at a time:
+    # products of tiny lengths vanish.
+    return _factor(kernel / lengths[:, None] / lengths) * lengths[:, None]
 
 
 def _factor(kernel: Array) -> Array:

@@ -11,18 +11,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import final
 
-import numpy as np
-
 from handrail.constraints import PlacedConstraint
-from handrail.errors import InvalidConstraint
+from handrail.errors import InvalidConstraint, InvalidRulebook
 from handrail.regions import Place, Points, UnknownName
 from handrail.rulebook.findings import file_words, gather, unknown
 from handrail.rulebook.region_entry import in_words, read_region, region_in_words
 from handrail.rulebook.region_schema import SHAPES
 from handrail.rulebook.requirement import DeclaredActions, Requirement, constrain, parse_requirement
-from handrail.rulebook.schema import ConstraintEntry, File
+from handrail.rulebook.schema import MAX_CONSTRAINTS, ConstraintEntry, File
 from handrail.rulebook.source import KeyPath, Source, Spot
 from handrail.rulebook.states_entry import (
+    Room,
     StatesEntry,
     StatesTable,
     TableRow,
@@ -59,20 +58,25 @@ def build_constraints(source: Source, file: File) -> list[Built]:
         _refuse_repeated_names(source, "actions", file.actions)
     _refuse_repeated_names(source, "constraints", [entry.name for entry in file.constraints])
     _refuse_reserved_names(source, file)
+    room = Room.of(file.observations)
     entries = enumerate(file.constraints)
-    nested = gather(partial(_build, source, file, index, entry) for index, entry in entries)
+    nested = gather(partial(_build, source, file, index, entry, room) for index, entry in entries)
     built = [one for several in nested for one in several]
+    if len(built) > MAX_CONSTRAINTS:
+        raise _too_many(built[MAX_CONSTRAINTS].spot)
     _refuse_repetition(built)
     return built
 
 
-def _build(source: Source, file: File, index: int, entry: ConstraintEntry) -> list[Built]:
+def _build(
+    source: Source, file: File, index: int, entry: ConstraintEntry, room: Room
+) -> list[Built]:
     path: KeyPath = ("constraints", index)
     observations = tuple(file.observations)
     table = StatesTable()
     if entry.table is not None:
         table = read_table(source, (*path, "table"), entry.table, observations)
-    locate = _locator(source, path, entry, table, observations)
+    locate = _locator(source, path, entry, table, observations, room)
     built = []
     groups = _groups(source, path, entry, table, DeclaredActions.of(file.actions))
     for group in groups:
@@ -91,12 +95,14 @@ def _locator(
     entry: ConstraintEntry,
     table: StatesTable,
     observations: tuple[str, ...],
+    room: Room,
 ) -> Callable[[Sequence[TableRow]], tuple[Place, str]]:
     """From rows of the table to where a requirement holds, also in words."""
     if entry.region is not None:
         region = read_region(source, (*path, "region"), entry.region, observations)
         return lambda _: (region, region_in_words(region, observations))
     place = read_place(source, path, entry.where, table, observations)
+    room.take(place, len(entry.require) if isinstance(entry.require, list) else 1)
 
     def locate(rows: Sequence[TableRow]) -> tuple[Place, str]:
         points = _points(place, rows)
@@ -147,6 +153,8 @@ def _groups_of_rows(table: StatesTable, actions: DeclaredActions) -> list[_Group
     parsed: dict[str, Requirement] = {}  # long tables repeat a few requirements
     for row in table.rows:
         if row.require not in parsed:
+            if len(parsed) >= MAX_CONSTRAINTS:
+                raise _too_many(row.spot)
             parsed[row.require] = _parse(row.spot, row.require, actions)
         requirement = parsed[row.require]
         group = groups.setdefault(requirement.key, _Group(row.spot, requirement, []))
@@ -173,6 +181,13 @@ def _groups_of_key(
     return list(groups.values())
 
 
+def _too_many(spot: Spot) -> InvalidRulebook:
+    return spot.error(
+        f"from here on the file has more than {MAX_CONSTRAINTS:,} constraints, one for each entry "
+        "and requirement. Join those that require the same."
+    )
+
+
 def _parse(spot: Spot, text: str, actions: DeclaredActions) -> Requirement:
     try:
         return parse_requirement(text, actions)
@@ -183,11 +198,13 @@ def _parse(spot: Spot, text: str, actions: DeclaredActions) -> Requirement:
 
 
 def _refuse_repeated_names(source: Source, key: str, names: Sequence[str]) -> None:
+    first: dict[str, int] = {}
     for index, name in enumerate(names):
-        if name in names[:index]:
-            first = source.spot((key, names.index(name))).line
+        known = first.setdefault(name, index)
+        if known != index:
+            line = source.spot((key, known)).line
             raise source.spot((key, index)).error(
-                f"the name {name!r} is already used on line {first}. Give each a name of its own."
+                f"the name {name!r} is already used on line {line}. Give each a name of its own."
             )
 
 
@@ -205,7 +222,7 @@ def _refuse_reserved_names(source: Source, file: File) -> None:
 
 def _refuse_repetition(built: Sequence[Built]) -> None:
     """Two constraints that say the same at the same place, or share a name that was composed."""
-    seen: dict[tuple[object, ...], list[Built]] = {}
+    said: dict[tuple[object, ...], Built] = {}
     names: dict[str, Built] = {}
     for new in built:
         name = new.constraint.name
@@ -213,24 +230,20 @@ def _refuse_repetition(built: Sequence[Built]) -> None:
             raise new.spot.error(
                 f"a constraint called {name!r} exists already. Rename one of them."
             )
-        for old in seen.setdefault(new.requirement.key, []):
-            shared = _shared(old.constraint, new.constraint)
-            if shared:
+        places, remedy = _places(new.constraint)
+        for place in places:
+            old = said.setdefault((place, *new.requirement.key), new)
+            if old is not new:
                 raise new.spot.error(
                     f"{name!r} says what {old.constraint.name!r} on line {old.spot.line} says "
-                    f"already, {shared}"
+                    f"already, {remedy}"
                 )
-        seen[new.requirement.key].append(new)
 
 
-def _shared(old: PlacedConstraint, new: PlacedConstraint) -> str:
-    """What two constraints have in common and what to do about it, or nothing."""
-    if old.region is not None and new.region is not None:
-        same = old.region.describe() == new.region.describe()
-        return "in the same region. Remove one of them." if same else ""
-    if old.region is not None or new.region is not None:
-        return ""
-    states = np.concatenate([old.states, new.states])
-    if len(np.unique(states, axis=0)) == len(states):
-        return ""
-    return "at one state at least. Leave that state out of one of them."
+def _places(constraint: PlacedConstraint) -> tuple[list[object], str]:
+    """What no other constraint that says the same may have, and what to do if one has."""
+    if constraint.region is not None:
+        return [repr(constraint.region.describe())], "in the same region. Remove one of them."
+    # Adding zero makes 0.0 of -0.0.
+    states = [state.tobytes() for state in constraint.states + 0.0]
+    return list(states), "at one state at least. Leave that state out of one of them."

@@ -69,6 +69,9 @@ _SENTENCES = {
     "string_too_short": "expected a text that is not empty",
 }
 
+# Of all that is wrong with a file: who mends so much reads it again anyway.
+_MOST_TOLD = 20
+
 _COUNTED = {"too_short": "at least {min_length}", "too_long": "at most {max_length}"}
 
 
@@ -135,9 +138,12 @@ def _located(source: Source, finding: Finding) -> InvalidRulebook:
 
 
 def together(problems: Iterable[InvalidRulebook]) -> InvalidRulebook:
-    """One error with all messages, one per line, in the order of the file."""
+    """One error with the first messages, one per line, in the order of the file."""
     in_order = sorted(problems, key=lambda problem: problem.line)
-    return InvalidRulebook("\n".join(str(problem) for problem in in_order), in_order[0].line)
+    lines = [str(problem) for problem in in_order[:_MOST_TOLD]]
+    if len(in_order) > _MOST_TOLD:
+        lines.append(f"And {len(in_order) - _MOST_TOLD:,} more.")
+    return InvalidRulebook("\n".join(lines), in_order[0].line)
 
 
 def gather(parts: Iterable[Callable[[], T]]) -> list[T]:

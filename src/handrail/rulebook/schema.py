@@ -36,6 +36,8 @@ from handrail.settings import STRICT, RunSettings
 
 REQUIRE = "require"
 
+MAX_CONSTRAINTS = 1000
+
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 
@@ -298,7 +300,7 @@ class File(BaseModel):
     ones with their ranges, such as {torque: [-2, 2]}."""
     definitions: Any = None
     """A place for YAML anchors; otherwise ignored."""
-    constraints: Annotated[list[ConstraintEntry], Field(min_length=1)]
+    constraints: Annotated[list[ConstraintEntry], Field(min_length=1, max_length=MAX_CONSTRAINTS)]
     """What the policy must obey."""
     settings: RunSettings = RunSettings()
     """How the run learns."""

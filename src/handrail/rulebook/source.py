@@ -27,7 +27,7 @@ SCALARS = {NULL, BOOL, INT, FLOAT, STR, MERGE}
 # Deeper than any constraint file, and far from Python's recursion limit.
 MAX_DEPTH = 40
 MAX_BYTES = 1_000_000
-MAX_NODES = 200_000
+MAX_NODES = 50_000
 
 # Ints of more digits become floats: int() refuses thousands of digits, float() only rounds.
 _INT_DIGITS = 19
@@ -42,18 +42,31 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 
 
 @final
+class TooManyValues(Exception):
+    """More values than a constraint file has; found while reading, which is what takes long."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(f"more than {MAX_NODES} values from line {line} on")
+        self.line = line
+
+
+@final
 class Loader(yaml.SafeLoader):
-    """PyYAML's safe loader with the plain values of YAML 1.2, and a limit on nesting."""
+    """PyYAML's safe loader with the plain values of YAML 1.2; depth and size have a limit."""
 
     _depth = 0
+    _nodes = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """One node, unless it lies too deep."""
+        """One node, unless it lies too deep or comes after too many."""
         self._depth += 1
+        self._nodes += 1
         if self._depth > MAX_DEPTH:
             raise yaml.MarkedYAMLError(
                 problem="nested too deeply", problem_mark=self.start_of_next()
             )
+        if self._nodes > MAX_NODES:
+            raise TooManyValues(self.start_of_next().line + 1)
         node: yaml.Node | None = super().compose_node(parent, index)
         self._depth -= 1
         return node
@@ -231,6 +244,8 @@ def _documents(text: str, file: str) -> Iterator[tuple[int, yaml.Node]]:
         raise Spot(file, line).error(
             f"the character {chr(error.character)!r} is not allowed in YAML. Remove it."
         ) from None
+    except TooManyValues as error:
+        raise _too_many_values(Spot(file, error.line)) from None
     except yaml.MarkedYAMLError as error:
         raise _not_yaml(error, file) from None
     except (ValueError, OverflowError):  # PyYAML, on escapes such as "\UFFFFFFFF"
@@ -244,6 +259,13 @@ def _not_yaml(error: yaml.MarkedYAMLError, file: str) -> InvalidRulebook:
     problem = str(error.problem or error.context)
     hint = next((hint for sign, hint in _HINTS.items() if sign in problem), "")
     return Spot(file, mark.line + 1 if mark else 1).error(f"this is not YAML: {problem}.{hint}")
+
+
+def _too_many_values(spot: Spot) -> InvalidRulebook:
+    return spot.error(
+        f"from here on the file has more than {MAX_NODES:,} values, aliases (*) written out. "
+        "Describe many states with a grid, {from: -2, to: 2, count: 100}, or in a table: |."
+    )
 
 
 def _line(node: yaml.Node) -> int:
@@ -346,9 +368,7 @@ class _Walk:
         self._open.append(id(node))
         self._visited += 1
         if self._visited > MAX_NODES:
-            raise self._spot(node).error(
-                f"this file has more than {MAX_NODES:,} values, aliases (*) written out."
-            )
+            raise _too_many_values(self._spot(node))
 
     def _spot(self, node: yaml.Node) -> Spot:
         return Spot(self.file, _line(node))

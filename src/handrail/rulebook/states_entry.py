@@ -25,9 +25,8 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 # The line under the header of a Markdown table.
 _RULE = re.compile(r"[-|:+\s]*--[-|:+\s]*")
 
-MAX_STATES = 1_000_000
-
-# Of all coordinates of a constraint's states together: 160 MB.
+# Of all constraints of a file together: how many states, and how many numbers these are (160 MB).
+MAX_STATES = 100_000
 _MAX_NUMBERS = 20_000_000
 
 Values = float | list[float] | Grid
@@ -165,6 +164,31 @@ class StatesEntry:
         return np.concatenate(states)
 
 
+@final
+@dataclass
+class Room:
+    """What is left of the states that a file may describe; refused before they are built."""
+
+    total: int
+    used: int = 0
+
+    @classmethod
+    def of(cls, observations: Sequence[str]) -> Room:
+        """For a file with these observations."""
+        return cls(min(MAX_STATES, _MAX_NUMBERS // len(observations)))
+
+    def take(self, entry: StatesEntry, times: int) -> None:
+        """The states of an entry, as often as something is required at them."""
+        before, self.used = self.used, self.used + times * entry.count
+        if self.used > self.total:
+            with_others = f", {self.used:,} with those before" if before else ""
+            raise entry.spot.error(
+                f"this describes {times * entry.count:,} states{with_others}; the constraints of a "
+                f"file have at most {self.total:,} together. Use coarser grids, fix some "
+                "observations, or write a region."
+            )
+
+
 def read_place(
     source: Source,
     path: KeyPath,
@@ -180,9 +204,7 @@ def read_place(
         blocks = {(*place, index): block for index, block in enumerate(where)}
     for block_path, block in blocks.items():
         _check_coverage(source, block_path, block, table, observations)
-    entry = StatesEntry(source.spot(place), observations, tuple(blocks.values()), table)
-    _refuse_too_many(entry)
-    return entry
+    return StatesEntry(source.spot(place), observations, tuple(blocks.values()), table)
 
 
 def _check_coverage(
@@ -199,15 +221,6 @@ def _check_coverage(
         raise source.spot(path).error(
             f"nothing is said about {', '.join(missing)}. Give every observation a value, in "
             "`where` or as a column of `table`."
-        )
-
-
-def _refuse_too_many(entry: StatesEntry) -> None:
-    limit = min(MAX_STATES, _MAX_NUMBERS // len(entry.observations))
-    if entry.count > limit:
-        raise entry.spot.error(
-            f"this describes {entry.count:,} states; a constraint has at most {limit:,}. Use "
-            "coarser grids, or fix some observations."
         )
 
 
