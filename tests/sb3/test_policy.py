@@ -158,3 +158,18 @@ class TestHooks:
         network.action_net.register_forward_hook(lambda _, __, outputs: outputs + outputs**2)
         found = policy_of(model).outputs(states)
         np.testing.assert_allclose(found, probabilities(model, states), atol=1e-6)
+
+
+def test_a_hook_set_later_is_seen() -> None:
+    """The model refuses to be read again; the policy that was read answers by what acts."""
+    model = ppo()
+    policy = policy_of(model)
+    states = np.random.default_rng(0).normal(size=(5, 4))
+    before = policy.outputs(states)
+    model.policy.mlp_extractor.policy_net.register_forward_hook(lambda _, __, output: 3.0 * output)
+    assert np.abs(policy.outputs(states) - before).max() > 1e-3
+    assert policy.layers() is None
+    with pytest.raises(hr.errors.InvalidPolicy, match=r"layer '0', Sequential, has a hook"):
+        hr.certify(policy, hr.AtLeast(0.1, 1, TILTED))
+    with pytest.raises(hr.errors.InvalidPolicy, match="policy_net has a forward hook"):
+        policy_of(model)

@@ -192,7 +192,7 @@ def _actor_of(policy: ActorCritic) -> nn.Module:
     and the fast passes look into.
     """
     extractor = policy.pi_features_extractor
-    layers = [*_layers(policy.mlp_extractor.policy_net), policy.action_net]
+    layers = [policy.mlp_extractor.policy_net, policy.action_net]
     shape: tuple[int, ...] = policy.observation_space.shape
     scaled = policy.normalize_images and is_image_space(policy.observation_space)
     if type(extractor) is FlattenExtractor and not scaled:
@@ -201,10 +201,6 @@ def _actor_of(policy: ActorCritic) -> nn.Module:
     if _shares_parameters(extractor, _critic_parts(policy)):
         return PreparedActor(_features(policy, extractor), nn.Sequential(*layers), shape)
     return PreparedActor(_as_seen(policy), nn.Sequential(extractor, *layers), shape)
-
-
-def _layers(network: nn.Module) -> list[nn.Module]:
-    return list(network) if type(network) is nn.Sequential else [network]
 
 
 def _critic_parts(policy: ActorCritic) -> tuple[nn.Module, ...]:
