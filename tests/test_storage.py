@@ -16,10 +16,16 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from handrail._storage import (
+    append,
     check_format,
     load_state,
     only_process,
+    open_to_append,
+    read_file,
+    read_sealed,
+    refuse_links,
     save_state,
+    tensor,
     write_atomically,
 )
 from handrail.errors import InvalidRun
@@ -43,9 +49,9 @@ def test_what_is_loaded_is_what_was_saved(file: Path) -> None:
     tensors, state = load_state(file)
     assert state == STATE
     assert set(tensors) == set(TENSORS)
-    for name, tensor in TENSORS.items():
-        np.testing.assert_array_equal(tensors[name], tensor)
-        assert tensors[name].dtype == tensor.dtype
+    for name, saved in TENSORS.items():
+        np.testing.assert_array_equal(tensors[name], saved)
+        assert tensors[name].dtype == saved.dtype
 
 
 def test_weights_that_lie_by_columns_are_saved_right(tmp_path: Path) -> None:
@@ -110,7 +116,7 @@ def test_a_foreign_safetensors_file_is_refused(tmp_path: Path) -> None:
             load_state(tmp_path / "foreign")
     with pytest.raises(InvalidRun, match="There is no file"):
         load_state(tmp_path / "missing")
-    with pytest.raises(InvalidRun, match="cannot be read: Is a directory"):
+    with pytest.raises(InvalidRun, match="is not a regular file: a folder, a pipe or a dev"):
         load_state(tmp_path)
 
 
@@ -142,8 +148,12 @@ def test_numbers_that_are_none_are_not_written(tmp_path: Path) -> None:
 def test_where_folders_cannot_be_opened_files_are_written_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any) -> None:
-        raise PermissionError("folders cannot be opened")
+    to_open = os.open
+
+    def fail(path: Path, *rest: Any) -> int:
+        if path == tmp_path:
+            raise PermissionError("folders cannot be opened")
+        return to_open(path, *rest)
 
     monkeypatch.setattr("handrail._storage._FOLDERS_CAN_BE_OPENED", False)  # as on Windows
     monkeypatch.setattr(os, "open", fail)
@@ -177,3 +187,91 @@ def test_a_folder_belongs_to_one_process_until_it_ends_however_it_ends(tmp_path:
         other.kill()
     with only_process(tmp_path, "learning"):
         pass
+
+
+class TestWhatIsNoPlainFile:
+    """Files that are none, in folders of somebody else."""
+
+    def test_links_are_refused_at_any_depth(self, tmp_path: Path) -> None:
+        folder, mine = tmp_path / "theirs", tmp_path / "mine"
+        (folder / "a" / "b").mkdir(parents=True)
+        (folder / "a" / "file").write_text("plain")
+        mine.write_text("ten years of work")
+        refuse_links(folder)
+        for target in (mine, tmp_path, tmp_path / "nowhere", folder / "a" / "file"):
+            link = folder / "a" / "b" / "link"
+            link.symlink_to(target)
+            with pytest.raises(InvalidRun, match=r"a/b/link is a symbolic link. Handrail follows "):
+                refuse_links(folder)
+            link.unlink()
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+    def test_pipes_and_devices_are_neither_waited_for_nor_read(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(InvalidRun, match="pipe is not a regular file"):
+            refuse_links(tmp_path)
+        for path in (tmp_path / "pipe", Path("/dev/zero")):
+            for read in (read_file, load_state, read_sealed):
+                with pytest.raises(InvalidRun, match=f"{path} is not a regular file: a folder, a "):
+                    read(path)
+        with pytest.raises((InvalidRun, OSError)):
+            open_to_append(tmp_path / "pipe")
+
+    def test_nothing_is_appended_through_a_link(self, tmp_path: Path) -> None:
+        (tmp_path / "mine").write_text("ten years of work")
+        (tmp_path / "link").symlink_to(tmp_path / "mine")
+        with pytest.raises(OSError, match="symbolic links"):
+            open_to_append(tmp_path / "link")
+
+    def test_a_link_is_replaced_not_followed(self, tmp_path: Path) -> None:
+        (tmp_path / "mine").write_text("ten years of work")
+        for name in ("file", f".file.{os.getpid()}"):  # also the name that it has at first
+            (tmp_path / name).symlink_to(tmp_path / "mine")
+        write_atomically(tmp_path / "file", b"content")
+        assert (tmp_path / "file").read_bytes() == b"content"
+        assert not (tmp_path / "file").is_symlink()
+        assert (tmp_path / "mine").read_text() == "ten years of work"
+
+    def test_what_is_too_large_is_not_read(self, tmp_path: Path) -> None:
+        with (tmp_path / "huge").open("wb") as file:
+            file.truncate(2**40)  # of nothing but holes
+        for read in (load_state, read_sealed):
+            with pytest.raises(InvalidRun, match=r"huge is damaged: it has more than [0-9,]+ bytes"):
+                read(tmp_path / "huge")
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"a":' * 100_000, '{"sha256": NaN}', "\x00"])
+def test_json_that_no_reader_likes(tmp_path: Path, content: str) -> None:
+    (tmp_path / "file.json").write_text(content)
+    with pytest.raises(InvalidRun, match=r"file.json (is damaged|was altered)"):
+        read_sealed(tmp_path / "file.json")
+    save_file(TENSORS, tmp_path / "file", metadata={"handrail": content})
+    with pytest.raises(InvalidRun, match=r"is not a file that Handrail wrote|was altered"):
+        load_state(tmp_path / "file")
+
+
+def test_a_disk_that_takes_a_part_has_not_taken_it(tmp_path: Path) -> None:
+    class Short:
+        def write(self, content: bytes) -> int:
+            return len(content) - 1
+
+    with pytest.raises(OSError, match="No space left on device"):
+        append(Short(), b"line\n")  # type: ignore[arg-type]
+    with open_to_append(tmp_path / "file") as file:
+        append(file, b"one\n")
+        append(file, b"two\n")
+    assert (tmp_path / "file").read_bytes() == b"one\ntwo\n"
+
+
+def test_a_tensor_is_what_it_should_be() -> None:
+    tensors = {"a": np.zeros((3, 2)), "nan": np.array([np.nan]), "whole": np.arange(3)}
+    assert tensor(tensors, "a", (None, 2)) is tensors["a"]
+    assert tensor(tensors, "whole", (3,), "int64") is tensors["whole"]
+    with pytest.raises(InvalidRun, match="There is no tensor 'b'"):
+        tensor(tensors, "b", (3,))
+    with pytest.raises(InvalidRun, match=r"'a' is float64 of shape \(3, 2\), but float64 of any ×"):
+        tensor(tensors, "a", (None, 3))
+    with pytest.raises(InvalidRun, match="'whole' is int64 of shape"):
+        tensor(tensors, "whole", (3,))
+    with pytest.raises(InvalidRun, match="'nan' has numbers that are not finite"):
+        tensor(tensors, "nan", (1,))

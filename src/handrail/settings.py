@@ -257,6 +257,13 @@ def expectation(error: Mapping[str, Any]) -> str:
     return sentence if sentence.endswith(".") else f"{sentence}."
 
 
+def first_finding(error: ValidationError) -> str:
+    """Where the first wrong value of a file is, and what was expected there."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {expectation(first)}" if where else expectation(first)
+
+
 _ANY: TypeAdapter[Everywhere | MaximumReturn | MaximumDeviation] = TypeAdapter(Selection)
 
 

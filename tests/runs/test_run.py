@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,18 @@ import torch
 
 import handrail as hr
 from handrail._storage import load_state, read_sealed, write_sealed
-from handrail.errors import EnvironmentFailure, HandrailError, InvalidRun, StorageFailure
+from handrail.errors import (
+    EnvironmentFailure,
+    HandrailError,
+    InvalidArgument,
+    InvalidRulebook,
+    InvalidRun,
+    StorageFailure,
+)
 from handrail.learning.record import Record, Seconds
 from handrail.proof.certificate_file import verify_certificates
 from handrail.rulebook import Rulebook, bundled, load_rulebook, parse, with_settings
+from handrail.runs.group import open_runs, start_runs
 from handrail.runs.metrics import METRICS, TIMINGS
 from handrail.runs.run import CONFIGURATION, CONSTRAINTS, Run, is_run, make_agent
 from tests.support.environments import Corridor, Failing
@@ -75,7 +84,10 @@ def test_a_run_is_a_folder(whole: Run) -> None:
     records = whole.records()
     assert [record.episode for record in records] == list(range(30))
     assert len((whole.folder / TIMINGS).read_text().splitlines()) == 30
-    assert [path.name for path in whole.checkpoints()] == ["episode-00000030.safetensors"]
+    assert [path.name for path in whole.checkpoints()] == [
+        "episode-00000000.safetensors",  # before the first step, already obeying
+        "episode-00000030.safetensors",
+    ]
     assert is_run(whole.folder)
 
 
@@ -347,6 +359,167 @@ def test_a_line_that_was_being_written_is_left_out(whole: Run, tmp_path: Path) -
     (run.folder / METRICS).write_bytes(b"nonsense\n")
     with pytest.raises(InvalidRun, match="line 1 is not a record"):
         run.records()
+
+
+class TestFoldersOfSomebodyElse:
+    """What a folder asks for by its form: nothing outside of it is touched."""
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            *(".lock", METRICS, TIMINGS, CONFIGURATION, CONSTRAINTS, "certificate.json"),
+            *("checkpoints/episode-00000099.safetensors", "pictures/score.png", "policy.onnx"),
+            *("checkpoints", "tensorboard", "pictures", "report"),
+        ],
+    )
+    def test_no_link_is_followed(self, whole: Run, tmp_path: Path, name: str) -> None:
+        run = copy_of(whole, tmp_path / "theirs")
+        mine = tmp_path / "mine"
+        link = run.folder / name
+        if link.is_dir() or "." not in name:
+            shutil.copytree(link, mine) if link.is_dir() else mine.mkdir()
+            shutil.rmtree(link, ignore_errors=True)
+        else:
+            mine.write_bytes(link.read_bytes() if link.exists() else b"ten years of work")
+            link.parent.mkdir(exist_ok=True)
+            link.unlink(missing_ok=True)
+        link.symlink_to(mine)
+        before = {one: one.read_bytes() for one in mine.rglob("*")} if mine.is_dir() else {}
+        content = b"" if mine.is_dir() else mine.read_bytes()
+        for read in (Run.open, open_runs):
+            with pytest.raises(InvalidRun, match=f"{name} is a symbolic link. Handrail follows no"):
+                read(run.folder)
+        assert before == ({one: one.read_bytes() for one in mine.rglob("*")} if before else {})
+        assert not content or mine.read_bytes() == content
+
+    def test_nor_one_of_a_group(self, whole: Run, tmp_path: Path) -> None:
+        group = tmp_path / "group"
+        copy_of(whole, group / "seed-4")
+        assert [run.seed for run in open_runs(group)] == [4]
+        for name, target in (("seed-5", whole.folder), ("report", tmp_path)):
+            (group / name).symlink_to(target)
+            with pytest.raises(InvalidRun, match=f"group/{name} is a symbolic link"):
+                open_runs(group)
+            with pytest.raises(InvalidRun, match=f"group/{name} is a symbolic link"):
+                start_runs(group, book(seed=7), seeds=1)
+            (group / name).unlink()
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+    def test_a_pipe_is_not_waited_for(self, whole: Run, tmp_path: Path) -> None:
+        run = copy_of(whole, tmp_path / "theirs")
+        (run.folder / METRICS).unlink()
+        os.mkfifo(run.folder / METRICS)
+        with pytest.raises(InvalidRun, match=r"metrics.jsonl is not a regular file"):
+            Run.open(run.folder)
+
+    def test_a_file_that_is_also_elsewhere_stays_there_as_it_is(
+        self, whole: Run, tmp_path: Path
+    ) -> None:
+        """Backups by hard links: `cp --link`, rsnapshot."""
+        shutil.copytree(whole.folder, tmp_path / "copy", copy_function=os.link)
+        before = contents(whole)
+        Run.open(tmp_path / "copy").with_episodes(33).learn()
+        assert contents(whole) == before
+        assert Run.open(whole.folder).rulebook.settings.episodes == 30
+
+    def test_modules_are_named_and_not_imported(self, tmp_path: Path) -> None:
+        text = TEXT.replace("Corridor-v0", "TheirCorridor-v0")  # of a module that is not here now
+        gym.register("TheirCorridor-v0", entry_point="tests.support.environments:Corridor")
+        book = with_settings(parse(text, "theirs"), episodes=2)
+        run = Run.create(tmp_path / "run", book, modules=["their_module.environments"])
+        assert Run.open(run.folder).modules == ("their_module.environments",)
+        run.learn()
+        del gym.registry["TheirCorridor-v0"]
+        with pytest.raises(
+            InvalidRulebook,
+            match=r"started with --import their_module.environments: if you trust that code",
+        ):
+            Run.open(run.folder).agent()
+        assert "their_module" not in sys.modules
+        sealed = read_sealed(run.folder / CONFIGURATION)
+        write_sealed(run.folder / CONFIGURATION, {**sealed, "modules": ["os; rm"]})
+        with pytest.raises(InvalidRun, match=r"is no configuration of a run: modules.0: "):
+            Run.open(run.folder)
+
+
+def test_metrics_whose_last_checkpoint_was_not_written(whole: Run, tmp_path: Path) -> None:
+    """A kill between the last line and the last checkpoint."""
+    run = copy_of(whole, tmp_path / "run")
+    run.checkpoints()[-1].unlink()
+    assert len(run.records()) == 30
+    assert not run.finished
+    assert run.learn().episodes == 30
+    assert run.finished
+    assert contents(run) == contents(whole)
+
+
+def test_lost_checkpoints_are_no_reason_to_begin_again(whole: Run, tmp_path: Path) -> None:
+    run = copy_of(whole, tmp_path / "run")
+    for path in run.checkpoints():
+        path.unlink()
+    before = (run.folder / METRICS).read_bytes()
+    with pytest.raises(
+        InvalidRun, match=r"has recorded 30 episodes, but has no checkpoint of them: what was lear"
+    ):
+        run.learn()
+    assert (run.folder / METRICS).read_bytes() == before
+    (run.folder / METRICS).unlink()  # as the message says
+    run.learn()
+    assert contents(run) == contents(whole)
+
+
+def test_a_checkpoint_under_another_name(whole: Run, tmp_path: Path) -> None:
+    run = copy_of(whole, tmp_path / "run")
+    newest = run.checkpoints()[-1]
+    newest.rename(newest.with_name("episode-00000031.safetensors"))
+    with pytest.raises(InvalidRun, match=r"is of 30 episodes and of metrics of 30, which is not w"):
+        run.learn()
+
+
+def test_a_new_goal_waits_for_whoever_learns(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", book(episodes=3))
+
+    def second(_: Record, __: Seconds) -> None:
+        with pytest.raises(InvalidRun, match="Another process is learning in"):
+            Run.open(run.folder).with_episodes(7)
+
+    run.learn(watch=second)
+    assert Run.open(run.folder).rulebook.settings.episodes == 3
+    with pytest.raises(InvalidArgument, match="has learned from 3 episodes already, so 2 cannot"):
+        run.with_episodes(2)
+    assert Run.open(run.folder).rulebook.settings.episodes == 3
+
+
+def test_what_a_killed_process_was_writing_is_swept_away(whole: Run, tmp_path: Path) -> None:
+    run = copy_of(whole, tmp_path / "run")
+    left = [
+        run.folder / f".{METRICS}.4711",
+        run.folder / "checkpoints" / ".episode-00000031.safetensors.4711",
+    ]
+    kept = [run.folder / ".notes", run.folder / ".certificate.json.4711"]  # whose writer may live
+    for path in (*left, *kept):
+        path.write_bytes(b"half")
+    run.learn()
+    assert [path.exists() for path in (*left, *kept)] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"constraints": 3}, "constraints: expected a string"),
+        ({"settings": []}, "settings: expected a dictionary"),
+        ({"surprise": 1}, "surprise: "),
+        ({"name": None}, "name: expected a string"),
+    ],
+)
+def test_a_configuration_that_was_sealed_again(
+    whole: Run, tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    run = copy_of(whole, tmp_path / "run")
+    sealed = read_sealed(run.folder / CONFIGURATION)
+    write_sealed(run.folder / CONFIGURATION, {**sealed, **change})
+    with pytest.raises(InvalidRun, match=f"is no configuration of a run: {message}"):
+        Run.open(run.folder)
 
 
 @pytest.mark.parametrize("name", bundled())

@@ -52,7 +52,7 @@ def train(
     )
     book = hr.rulebook.with_settings(hr.load_rulebook(file), **settings)
     group = hr.runs.free_folder(book.name) if folder is None else folder
-    runs = hr.runs.start_runs(group, book, seeds)
+    runs = hr.runs.start_runs(group, book, seeds, modules or ())
     number = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
     say(f"{book.description or book.name}: {number} in {group}")
     _learn(runs, group, jobs, modules, checkpoint_seconds)
@@ -70,7 +70,7 @@ def resume(
     runs = hr.runs.open_runs(folder)
     if episodes is not None:
         runs = [run.with_episodes(episodes) for run in runs]
-    unfinished = [run for run in runs if len(run.records()) < run.rulebook.settings.episodes]
+    unfinished = [run for run in runs if not run.finished]
     if not unfinished:
         say("Nothing is left to learn. To go on: --episodes with a larger number.")
     _learn(unfinished, folder, jobs, modules, checkpoint_seconds)

@@ -10,6 +10,7 @@ from typing import Any, final
 
 from typing_extensions import override
 
+from handrail._storage import refuse_links
 from handrail.errors import InvalidArgument, InvalidRun
 from handrail.learning import Record, Seconds
 from handrail.rulebook import Rulebook, with_settings
@@ -31,15 +32,27 @@ def seed_folder(group: Path, seed: int) -> Path:
     return group / f"seed-{seed}"
 
 
-def start_runs(group: Path, rulebook: Rulebook, seeds: int) -> list[Run]:
-    """A run per seed, from that of the settings on; refused as a whole before any is begun."""
+def start_runs(
+    group: Path, rulebook: Rulebook, seeds: int, modules: Sequence[str] = ()
+) -> list[Run]:
+    """A run per seed, from that of the settings on; refused as a whole before any is begun.
+
+    Args:
+        group: the folder of all of them.
+        rulebook: what to learn under.
+        seeds: how many.
+        modules: that register the environment, to be named to whoever opens the runs.
+    """
     make_agent(rulebook)  # what cannot be, or cannot be obeyed
     refuse_mixing(group, rulebook)
     first = rulebook.settings.seed
     folders = {seed: seed_folder(group, seed) for seed in range(first, first + seeds)}
     for folder in folders.values():
         refuse_taken(folder)
-    return [Run.create(one, with_settings(rulebook, seed=seed)) for seed, one in folders.items()]
+    return [
+        Run.create(one, with_settings(rulebook, seed=seed), modules)
+        for seed, one in folders.items()
+    ]
 
 
 def learn_all(
@@ -122,7 +135,10 @@ def refuse_mixing(group: Path, rulebook: Rulebook) -> None:
 def _members(group: Path) -> list[Path]:
     if not group.is_dir():
         return []
-    return [one for one in group.iterdir() if re.fullmatch(r"seed-\d+", one.name) and is_run(one)]
+    found = [one for one in group.iterdir() if re.fullmatch(r"seed-\d+", one.name) and is_run(one)]
+    if found:
+        refuse_links(group)
+    return found
 
 
 def _seed_of(folder: Path) -> int:

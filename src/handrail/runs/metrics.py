@@ -1,7 +1,8 @@
 """Metrics as they come: one JSON line per episode, and TensorBoard where it is installed.
 
 Lines are handed to the operating system one by one, so a killed process loses none. The running
-SHA-256 lets a checkpoint say exactly which lines were written when it was made.
+SHA-256 lets a checkpoint say exactly which lines were written when it was made. What a file has
+beyond them is cut off by writing a new one: a file that is linked elsewhere, too, stays as it is.
 """
 
 from __future__ import annotations
@@ -10,32 +11,33 @@ import hashlib
 import json
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import final
+from typing import Annotated, Any, BinaryIO, final
 
-from handrail._storage import to_line
+from pydantic import BaseModel, Field
+
+from handrail._storage import append, open_to_append, read_file, to_line, write_atomically
 from handrail.errors import InvalidRun
 from handrail.learning import Record, Seconds
+from handrail.settings import STRICT
 
 METRICS, TIMINGS, TENSORBOARD = "metrics.jsonl", "timings.jsonl", "tensorboard"
 
 
 @final
-@dataclass(frozen=True)
-class LogPosition:
-    """How much of the metrics was written, and what it was: by default nothing.
+class LogPosition(BaseModel):
+    """How much of the metrics was written, and what it was: by default nothing."""
 
-    Attributes:
-        lines: whole ones.
-        bytes: of these lines.
-        sha256: of these bytes.
-    """
+    model_config = STRICT
 
-    lines: int = 0
-    bytes: int = 0
-    sha256: str = hashlib.sha256().hexdigest()
+    lines: Annotated[int, Field(ge=0)] = 0
+    """Whole ones."""
+    bytes: Annotated[int, Field(ge=0)] = 0
+    """Of these lines."""
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] = hashlib.sha256().hexdigest()
+    """Of these bytes."""
 
 
 @final
@@ -53,8 +55,8 @@ class MetricsLog:
         self._digest = _cut(folder / METRICS, position)
         _cut_to_lines(folder / TIMINGS, self.lines)
         self._bytes = position.bytes
-        self._metrics = (folder / METRICS).open("ab", buffering=0)
-        self._timings = (folder / TIMINGS).open("ab", buffering=0)
+        self._metrics = open_to_append(folder / METRICS)
+        self._timings = open_to_append(folder / TIMINGS)
         self._events = None
         if find_spec("tensorboard"):
             self._events = _Events(folder / TENSORBOARD, first_episode=self.lines)
@@ -62,9 +64,9 @@ class MetricsLog:
     def write(self, record: Record, seconds: Seconds) -> None:
         """Append one episode."""
         line = to_line(record.to_dict())
-        self._metrics.write(line)
+        append(self._metrics, line)
         timing = {"episode": record.episode, **asdict(seconds)}
-        self._timings.write(to_line(timing))
+        append(self._timings, to_line(timing))
         self._digest.update(line)
         self._bytes += len(line)
         self.lines += 1
@@ -75,7 +77,8 @@ class MetricsLog:
         """Where the metrics are now, on the disk."""
         os.fsync(self._metrics.fileno())
         os.fsync(self._timings.fileno())
-        return LogPosition(self.lines, self._bytes, self._digest.hexdigest())
+        digest = self._digest.hexdigest()
+        return LogPosition(lines=self.lines, bytes=self._bytes, sha256=digest)
 
     def close(self) -> None:
         """Let the files go."""
@@ -95,7 +98,7 @@ def read_records(folder: Path, position: LogPosition) -> list[Record]:
     path = folder / METRICS
     if not path.exists():
         return []
-    content = path.read_bytes()
+    content = _read(path)
     _refuse_altered(path, content[: position.bytes], position)
     records = []
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
@@ -103,20 +106,37 @@ def read_records(folder: Path, position: LogPosition) -> list[Record]:
             break
         try:
             records.append(Record.from_dict(json.loads(line)))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise InvalidRun(f"{path}, line {number} is not a record: {error!r}") from error
     return records
 
 
 def _cut(path: Path, position: LogPosition) -> hashlib._Hash:
     """Cut a file to the length it had at a checkpoint, if its beginning is still the same."""
-    path.touch()
-    length = position.bytes
-    with path.open("r+b") as file:
-        content = file.read(length)
-        _refuse_altered(path, content, position)
-        file.truncate(length)
-    return hashlib.sha256(content)
+    content = _read(path)
+    kept = content[: position.bytes]
+    _refuse_altered(path, kept, position)
+    _keep(path, content, kept)
+    return hashlib.sha256(kept)
+
+
+def _cut_to_lines(path: Path, lines: int) -> None:
+    content = _read(path)
+    _keep(path, content, b"".join(content.splitlines(keepends=True)[:lines]))
+
+
+def _read(path: Path) -> bytes:
+    """Nothing where there is no such file yet."""
+    try:
+        return read_file(path)
+    except FileNotFoundError:
+        return b""
+
+
+def _keep(path: Path, content: bytes, kept: bytes) -> None:
+    """Leave the beginning of a file, which is this run's alone from here on."""
+    if content != kept or (path.exists() and path.stat().st_nlink > 1):
+        write_atomically(path, kept)
 
 
 def _refuse_altered(path: Path, beginning: bytes, position: LogPosition) -> None:
@@ -127,29 +147,29 @@ def _refuse_altered(path: Path, beginning: bytes, position: LogPosition) -> None
         )
 
 
-def _cut_to_lines(path: Path, lines: int) -> None:
-    path.touch()
-    kept = path.read_bytes().splitlines(keepends=True)[:lines]
-    os.truncate(path, sum(len(line) for line in kept))
-
-
 @final
 class _Events:
     """The numbers of every record as TensorBoard scalars.
 
-    Through TensorBoard's own writer: torch's wrapper around it takes seconds to import.
+    In TensorBoard's format, but not through its writers: that of torch takes seconds to import, and
+    its own one writes in a thread, which a full disk ends, and then waits for that thread forever.
     """
 
     def __init__(self, folder: Path, first_episode: int) -> None:
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # noqa: PLC0415
         from tensorboard.compat.proto.summary_pb2 import Summary  # noqa: PLC0415
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter  # noqa: PLC0415
+        from tensorboard.summary.writer.record_writer import RecordWriter  # noqa: PLC0415
 
         self._event, self._summary = Event, Summary
-        self._writer = EventFileWriter(str(folder))
+        folder.mkdir(exist_ok=True)
+        now = time.time()
+        # TensorBoard reads the files of a folder in the order of their names.
+        self._file = open_to_append(folder / f"events.out.tfevents.{now:017.6f}.{os.getpid()}")
+        self._records = RecordWriter(_Whole(self._file))
+        self._add(Event(wall_time=now, file_version="brain.Event:2"))
         # A start tells TensorBoard to forget what an interrupted session wrote from here on.
         start = SessionLog(status=SessionLog.START)
-        self._writer.add_event(Event(wall_time=time.time(), step=first_episode, session_log=start))
+        self._add(Event(wall_time=now, step=first_episode, session_log=start))
 
     def write(self, record: Record, seconds: Seconds) -> None:
         numbers = {key: value for key, value in record.to_dict().items() if _is_number(value)}
@@ -161,11 +181,24 @@ class _Events:
             if key != "episode"
         ]
         summary = self._summary(value=values)
-        event = self._event(wall_time=time.time(), step=record.episode, summary=summary)
-        self._writer.add_event(event)
+        self._add(self._event(wall_time=time.time(), step=record.episode, summary=summary))
+
+    def _add(self, event: Any) -> None:
+        self._records.write(event.SerializeToString())
 
     def close(self) -> None:
-        self._writer.close()
+        self._file.close()
+
+
+@final
+class _Whole:
+    """A file that is written to completely, or not without an error."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, content: bytes) -> None:
+        append(self._file, content)
 
 
 def _is_number(value: object) -> bool:

@@ -4,44 +4,59 @@ Every file is written under a temporary name and renamed, or appended to line by
 kills the process, the folder holds a state from which `resume` continues bit for bit: the starts of
 an episode depend on the seed and its number alone, so episodes after the newest checkpoint are
 simply played again.
+
+A folder from somebody else runs nothing of theirs: it has no code and no pickle, links in it are
+not followed, and the modules that its environment needs are named, but never imported by itself.
 """
 
 from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from time import monotonic
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import gymnasium as gym
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from handrail._package import VERSION
 from handrail._storage import (
     STATE_FORMAT,
     check_format,
+    is_temporary,
     load_state,
     only_process,
+    read_file,
     read_sealed,
+    refuse_links,
     save_state,
     write_atomically,
     write_sealed,
 )
-from handrail.errors import HandrailError, InvalidArgument, InvalidRun, StorageFailure
-from handrail.learning import Checkpoint, Learner, Record, Reinforce, Seconds
+from handrail.errors import (
+    HandrailError,
+    InvalidArgument,
+    InvalidRulebook,
+    InvalidRun,
+    StorageFailure,
+)
+from handrail.learning import Checkpoint, Learner, Record, Reinforce, Seconds, counted
 from handrail.policies import CategoricalPolicy, GaussianPolicy, Policy
 from handrail.rulebook import Rulebook, parse, with_settings
-from handrail.runs.metrics import LogPosition, MetricsLog, read_records
+from handrail.runs.metrics import METRICS, TIMINGS, LogPosition, MetricsLog, read_records
+from handrail.settings import first_finding
 
 CONFIGURATION, CONSTRAINTS = "configuration.json", "constraints.yaml"
 CHECKPOINTS = "checkpoints"
 _KEPT = 2  # checkpoints: the newest, and one to fall back on
 _POSITION = "ledger"  # in the state of a checkpoint
 _COMPUTING = ("torch", "numpy", "gymnasium")
+_MODULE = r"^[^\W\d]\w*(\.[^\W\d]\w*)*$"  # a dotted name
 
 Watch = Callable[[Record, Seconds], None]
 
@@ -54,44 +69,56 @@ class Run:
     Attributes:
         folder: where everything is.
         rulebook: the constraint file, with the settings that this run was started with.
+        modules: that register its environment. Opening a run imports none of them.
     """
 
     folder: Path
     rulebook: Rulebook
+    modules: tuple[str, ...] = ()
 
     @classmethod
-    def create(cls, folder: str | Path, rulebook: Rulebook) -> Run:
-        """Start a run in a new folder; nothing is ever overwritten."""
+    def create(cls, folder: str | Path, rulebook: Rulebook, modules: Sequence[str] = ()) -> Run:
+        """Start a run in a new folder; nothing is ever overwritten.
+
+        Args:
+            folder: that is empty or not there yet.
+            rulebook: what to learn under.
+            modules: that register the environment, to be named to whoever opens the run.
+        """
         path = Path(folder)
         refuse_taken(path)
         try:
             (path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
             write_atomically(path / CONSTRAINTS, rulebook.text.encode())
             # The configuration comes last: a folder that has one is a run.
-            write_sealed(path / CONFIGURATION, _configuration(rulebook))
+            configuration = _configuration(rulebook, modules)
+            write_sealed(path / CONFIGURATION, configuration.model_dump(exclude_none=True))
         except OSError as error:
             raise StorageFailure(
                 f"No run can be started in {path}: {error.strerror or error}."
             ) from error
-        return cls(path, rulebook)
+        return cls(path, rulebook, tuple(modules))
 
     @classmethod
     def open(cls, folder: str | Path) -> Run:
         """A run that was started before, its files checked."""
         path = Path(folder)
         configuration = _read_configuration(path)
-        check_format(configuration, path / CONFIGURATION)
         try:
-            text = (path / CONSTRAINTS).read_bytes()
+            text = read_file(path / CONSTRAINTS)
         except OSError as error:
             raise InvalidRun(f"{path / CONSTRAINTS} cannot be read: {error.strerror}.") from error
-        if hashlib.sha256(text).hexdigest() != configuration["constraints"]:
+        if hashlib.sha256(text).hexdigest() != configuration.constraints:
             raise InvalidRun(
                 f"{path / CONSTRAINTS} was altered after the run was started. A run keeps its "
                 "constraints: start a new one with the altered file."
             )
-        rulebook = parse(text.decode(), configuration["name"])
-        return cls(path, with_settings(rulebook, **configuration["settings"]))
+        try:
+            rulebook = parse(text.decode(), configuration.name)
+        except UnicodeDecodeError as error:
+            raise InvalidRun(f"{path / CONSTRAINTS} is no text: {error}.") from error
+        settled = with_settings(rulebook, **configuration.settings)
+        return cls(path, settled, tuple(configuration.modules or ()))
 
     @property
     def seed(self) -> int:
@@ -100,17 +127,28 @@ class Run:
 
     def records(self) -> list[Record]:
         """What was recorded so far; refused if it was altered."""
-        checkpoints = self.checkpoints()
-        position = _read_checkpoint(checkpoints[-1])[1] if checkpoints else LogPosition()
-        return read_records(self.folder, position)
+        return read_records(self.folder, self._position())
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last episode of the settings was learned from, and the learner saved."""
+        return self._position().lines >= self.rulebook.settings.episodes
 
     def with_episodes(self, episodes: int) -> Run:
         """The same run with another goal, to be learned on to."""
-        longer = Run(self.folder, with_settings(self.rulebook, episodes=episodes))
-        begun = _read_configuration(self.folder)
-        settings = longer.rulebook.settings.model_dump()
-        with _storing(self.folder):
-            write_sealed(self.folder / CONFIGURATION, {**begun, "settings": settings})
+        longer = replace(self, rulebook=with_settings(self.rulebook, episodes=episodes))
+        with _lock(self.folder):  # whoever learns here has the goal that the folder says
+            learned = len(self.records())
+            if episodes < learned:
+                raise InvalidArgument(
+                    f"{self.folder} has learned from {counted(learned, 'episode')} already, so "
+                    f"{episodes} cannot be its goal. Give a larger number."
+                )
+            begun = _read_configuration(self.folder)
+            settings = longer.rulebook.settings.model_dump()
+            changed = begun.model_copy(update={"settings": settings})
+            with _storing(self.folder):
+                write_sealed(self.folder / CONFIGURATION, changed.model_dump(exclude_none=True))
         return longer
 
     def agent(self) -> Learner:
@@ -137,6 +175,7 @@ class Run:
         self, watch: Watch | None, stop: Callable[[], bool], checkpoint_seconds: float
     ) -> Learner:
         with _storing(self.folder):
+            _sweep(self.folder)
             agent, position = self._restored()
             log = MetricsLog(self.folder, position)
         saved_at = monotonic()
@@ -156,13 +195,17 @@ class Run:
 
         left = self.rulebook.settings.episodes - agent.episodes
         try:
+            if not self.checkpoints():
+                # From here on, metrics without a checkpoint mean that one was lost.
+                self._save(agent, log)
             if left > 0:
                 agent.learn(left, progress_bar=False, callbacks=[after_episode])
             self._save(agent, log)
         except StorageFailure:
             raise
         except HandrailError:
-            self._save(agent, log)  # what went wrong comes after what was learned
+            if log.lines == agent.episodes:
+                self._save(agent, log)  # what went wrong comes after what was learned
             raise
         finally:
             log.close()
@@ -172,19 +215,49 @@ class Run:
         """Oldest first."""
         return sorted((self.folder / CHECKPOINTS).glob("episode-*.safetensors"))
 
+    def _position(self) -> LogPosition:
+        """In the metrics, at the newest checkpoint."""
+        checkpoints = self.checkpoints()
+        return _read_checkpoint(checkpoints[-1])[1] if checkpoints else LogPosition()
+
     def _restored(self) -> tuple[Learner, LogPosition]:
         """The learner and the position in the metrics at the newest checkpoint."""
         checkpoints = self.checkpoints()
         if not checkpoints:
-            return make_agent(self.rulebook), LogPosition()
+            self._refuse_lost_checkpoints()
+            return self._made(), LogPosition()
         try:
             checkpoint, position = _read_checkpoint(checkpoints[-1])
-            return make_agent(self.rulebook, checkpoint), position
+            if checkpoint.settings != self.rulebook.settings.learner:
+                raise InvalidRun(f"{checkpoints[-1]} is of a learner with other settings.")
+            return self._made(checkpoint), position
         except InvalidRun as error:
             remedy = "There is no older one: start the run again."
             if len(checkpoints) > 1:
                 remedy = f"Delete it to continue from {checkpoints[-2].name}."
             raise InvalidRun(f"{error} {remedy}") from error
+
+    def _refuse_lost_checkpoints(self) -> None:
+        recorded = len(read_records(self.folder, LogPosition()))
+        if recorded:
+            raise InvalidRun(
+                f"{self.folder} has recorded {counted(recorded, 'episode')}, but has no checkpoint "
+                f"of them: what was learned is lost. Restore {self.folder / CHECKPOINTS} from a "
+                f"copy; or, to learn all of it again, delete {self.folder / METRICS}."
+            )
+
+    def _made(self, checkpoint: Checkpoint | None = None) -> Learner:
+        try:
+            return make_agent(self.rulebook, checkpoint)
+        except InvalidRulebook as error:
+            if not self.modules:
+                raise
+            options = " ".join(f"--import {one}" for one in self.modules)
+            raise InvalidRulebook(
+                f"{error} This run was started with {options}: if you trust that code, say so "
+                "again (a run imports nothing by itself).",
+                error.line,
+            ) from error
 
     def _save(self, agent: Learner, log: MetricsLog) -> None:
         path = self.folder / CHECKPOINTS / f"episode-{agent.episodes:08d}.safetensors"
@@ -250,33 +323,63 @@ def _storing(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _read_configuration(folder: Path) -> dict[str, Any]:
+def _sweep(folder: Path) -> None:
+    """Delete what killed processes were writing; under the lock, nobody else writes these."""
+    ours = {METRICS, TIMINGS, CONFIGURATION}
+    for path in [*folder.iterdir(), *(folder / CHECKPOINTS).glob(".*")]:
+        if is_temporary(path) and (path.parent != folder or path.stem.removeprefix(".") in ours):
+            path.unlink()
+
+
+@final
+class _Configuration(BaseModel):
+    """What a run was started with, and by which versions: other ones may compute other numbers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    format: int
+    version: str
+    versions: dict[str, str] | None = None  # the first runs did not say
+    modules: list[Annotated[str, Field(pattern=_MODULE)]] | None = None
+    name: str
+    constraints: str
+    settings: dict[str, Any]
+
+
+def _read_configuration(folder: Path) -> _Configuration:
     if not is_run(folder):
         raise InvalidRun(
             f"{folder} is not a run: it has no {CONFIGURATION}. `handrail train` makes runs."
         )
-    return read_sealed(folder / CONFIGURATION)
+    refuse_links(folder)
+    path = folder / CONFIGURATION
+    values = read_sealed(path)
+    check_format(values, path)
+    try:
+        return _Configuration.model_validate(values)
+    except ValidationError as error:
+        raise InvalidRun(f"{path} is no configuration of a run: {first_finding(error)}") from error
 
 
-def _configuration(rulebook: Rulebook) -> dict[str, Any]:
-    """What a run is started with, and by which versions: other ones may compute other numbers."""
-    return {
-        "format": STATE_FORMAT,
-        "version": VERSION,
-        "versions": {
+def _configuration(rulebook: Rulebook, modules: Sequence[str]) -> _Configuration:
+    return _Configuration(
+        format=STATE_FORMAT,
+        version=VERSION,
+        versions={
             "python": platform.python_version(),
             **{name: metadata.version(name) for name in _COMPUTING},
         },
-        "name": rulebook.name,
-        "constraints": hashlib.sha256(rulebook.text.encode()).hexdigest(),
-        "settings": rulebook.settings.model_dump(),
-    }
+        modules=list(modules) or None,
+        name=rulebook.name,
+        constraints=hashlib.sha256(rulebook.text.encode()).hexdigest(),
+        settings=rulebook.settings.model_dump(),
+    )
 
 
 def _write_checkpoint(path: Path, checkpoint: Checkpoint, position: LogPosition) -> None:
     """A learner, and how much of the metrics was written when it was so."""
     tensors, state = checkpoint.pack()
-    save_state(path, tensors, {**state, _POSITION: asdict(position)})
+    save_state(path, tensors, {**state, _POSITION: position.model_dump()})
 
 
 def _read_checkpoint(path: Path) -> tuple[Checkpoint, LogPosition]:
@@ -284,4 +387,19 @@ def _read_checkpoint(path: Path) -> tuple[Checkpoint, LogPosition]:
     checkpoint = Checkpoint.unpack(tensors, state, path)
     if _POSITION not in state:
         raise InvalidRun(f"{path} is a saved learner, but no checkpoint of a run.")
-    return checkpoint, LogPosition(**state[_POSITION])
+    try:
+        position = LogPosition.model_validate(state[_POSITION])
+    except ValidationError as error:
+        raise InvalidRun(f"{path}: {_POSITION}.{first_finding(error)}") from error
+    if not position.lines == checkpoint.progress.episodes == _number(path):
+        raise InvalidRun(
+            f"{path} is of {counted(checkpoint.progress.episodes, 'episode')} and of metrics of "
+            f"{position.lines}, which is not what its name says."
+        )
+    return checkpoint, position
+
+
+def _number(path: Path) -> int:
+    """Of episodes, in the name of a checkpoint; -1 if it says none."""
+    digits = path.stem.removeprefix("episode-")
+    return int(digits) if digits.isdecimal() else -1
