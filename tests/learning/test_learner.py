@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
-from typing import final
+from typing import Any, final
 
 import gymnasium as gym
 import numpy as np
@@ -12,9 +12,17 @@ import pytest
 import torch
 
 import handrail as hr
-from handrail.errors import InvalidArgument, InvalidRulebook, UnsatisfiedConstraints
+from handrail._storage import load_state, save_state
+from handrail._types import Array
+from handrail.errors import (
+    InvalidArgument,
+    InvalidRulebook,
+    UnsatisfiedConstraints,
+)
+from handrail.learning.checkpoint import Checkpoint
 from handrail.learning.learner import Learner
 from handrail.learning.record import Record, Seconds
+from handrail.learning.reinforce import Reinforce
 from handrail.learning.update import Timing, Update
 from handrail.rulebook import AnyConstraints
 from handrail.settings import LearnerSettings
@@ -114,3 +122,88 @@ def test_parts_that_do_not_fit_are_refused_and_nothing_is_changed() -> None:
         hr.Reinforce.with_settings(corridor(), policy, both, LearnerSettings())
     for one, other in zip(policy.parameters, before, strict=True):
         assert torch.equal(one, other)
+
+
+SMALL, LARGE = (
+    hr.Box([0.0, 0.0, 0.15, 0.0], [0.1, 0.0, 0.16, 0.0]),
+    hr.Box([-2.4, 0.0, -0.2, -2.0], [2.4, 0.0, 0.2, 2.0]),
+)
+LEANING = hr.Points([0.0, 0.0, 0.2, 0.0])
+
+
+class TestOtherConstraintsThanTheSavedOnes:
+    """What was remembered of the old ones is not true of the new ones."""
+
+    def saved(self, path: Path, constraint: hr.Constraint, **settings: Any) -> Path:
+        env = gym.make("CartPole-v1")
+        policy = hr.CategoricalPolicy.mlp(env, hidden=[64], seed=0)
+        agent = Reinforce(env, policy, [constraint], seed=0, **settings)
+        agent.learn(episodes=2)
+        agent.save(path / "agent")
+        return path / "agent"
+
+    @pytest.mark.parametrize("prove", [True, False])
+    def test_of_a_larger_region(self, tmp_path: Path, prove: bool) -> None:
+        whole = hr.Everywhere(prove=prove)
+        path = self.saved(tmp_path, hr.AtLeast(0.9, 1, SMALL, name="right"), selection=whole)
+        wider = hr.AtLeast(0.9, 1, LARGE, name="right")
+        agent = Reinforce.load(path, constraints=[wider])
+        states = LARGE.sample(2000, np.random.default_rng(0))
+        assert agent.policy.outputs(states)[:, 1].min() >= 0.9  # before its next step
+        assert agent.episodes == 2
+        records = agent.learn(episodes=2)
+        assert agent.policy.outputs(states)[:, 1].min() >= 0.9
+        assert max(record.violation_before or 0.0 for record in records) <= 0.0
+        if prove:
+            assert hr.certify(agent.policy, wider).certified
+
+    def test_of_points(self, tmp_path: Path) -> None:
+        path = self.saved(tmp_path, hr.AtLeast(0.9, 1, LEANING, name="right"))
+        opposite = hr.AtMost(0.1, 1, LEANING, name="left")
+        agent = Reinforce.load(path, constraints=[opposite])
+        assert hr.measure(agent.policy, [opposite]).worst_violation <= 1e-6
+        record = agent.learn(episodes=1)[0]
+        assert record.violation_before is not None
+        assert record.violation_before <= 1e-6
+        measured = hr.measure(agent.policy, [opposite]).worst_violation
+        assert record.violation_after == pytest.approx(measured, abs=1e-12)
+
+    def test_of_a_curve_that_is_a_function(self, tmp_path: Path) -> None:
+        """Two curves that nothing describes are told apart by their states."""
+
+        def right(x: float) -> hr.AtLeast:
+            def f(t: Array) -> Array:
+                return np.stack([x + 0 * t, 0 * t, 0.1 + 0.1 * t, 0 * t], axis=1)
+
+            curve = hr.Curve(f, 0.0, 1.0)
+            return hr.AtLeast(0.9, 1, curve, name="right")
+
+        path = self.saved(tmp_path, right(0.0))
+        saved = Checkpoint.load(path).constraints
+        assert saved.regions is None
+        same, other = (
+            Reinforce.load(path, constraints=[right(x)]).checkpoint().constraints for x in (0, 2)
+        )
+        assert saved.sha256 == same.sha256 != other.sha256
+
+    def test_which_cannot_hold(self, tmp_path: Path) -> None:
+        path = self.saved(tmp_path, hr.AtLeast(0.9, 1, LEANING, name="right"))
+        both = [hr.AtLeast(0.9, 1, LEANING, name="a"), hr.AtLeast(0.9, 0, LEANING, name="b")]
+        with pytest.raises(UnsatisfiedConstraints, match="'a' and 'b'"):
+            Reinforce.load(path, constraints=both)
+
+    def test_the_same_ones_go_on_bit_for_bit(self, tmp_path: Path) -> None:
+        constraint = hr.AtLeast(0.9, 1, SMALL, name="right")
+        path = self.saved(tmp_path, constraint, selection=hr.Everywhere(prove=True))
+        one, other = Reinforce.load(path), Reinforce.load(path, constraints=[constraint])
+        assert one.learn(episodes=2) == other.learn(episodes=2)
+
+    def test_weights_that_do_not_obey_are_made_to(self, tmp_path: Path) -> None:
+        """A file that was sealed again with other weights."""
+        constraint = hr.AtLeast(0.9, 1, LEANING, name="right")
+        path = self.saved(tmp_path, constraint)
+        tensors, state = load_state(path)
+        altered = {**tensors, "policy.2.bias": np.array([50.0, 0.0])}
+        save_state(path, altered, state)
+        agent = Reinforce.load(path)
+        assert hr.measure(agent.policy, [constraint]).worst_violation <= 1e-6

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
+from handrail._storage import tensor
 from handrail._types import Array
 from handrail.constraints import (
     Expansion,
@@ -276,9 +277,11 @@ class SelectionEnforcer(Enforcer):
 
     @override
     def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
-        self._exchange.working = _unpack_states("working", memory)
+        self._exchange.working = _unpack_states("working", memory, self._expansion)
         # Older files call them stars, after the mark that pictures give them.
-        self._active = _unpack_states("active", memory) or _unpack_states("stars", memory)
+        name = "stars" if "stars.0" in memory else "active"
+        known = f"{name}.0" in memory
+        self._active = _unpack_states(name, memory, self._expansion) if known else ()
 
 
 @final
@@ -394,10 +397,10 @@ class RegionEnforcer(Enforcer):
 
     @override
     def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
-        self._exchange.working = _unpack_states("working", memory)
-        known = memory["violation"]
+        self._exchange.working = _unpack_states("working", memory, self._expansion)
+        known = tensor(memory, "violation", (None,))
         self._violation = float(known[0]) if len(known) else None
-        self._proven = bool(memory["proven"][0])
+        self._proven = bool(tensor(memory, "proven", (1,), "bool")[0])
         for number, one in enumerate(self._caches):
             prefix = f"cells.{number}."
             own = {
@@ -428,7 +431,11 @@ def _pack_states(prefix: str, blocks: Sequence[Array]) -> Memory:
     return {f"{prefix}.{number}": np.array(block) for number, block in enumerate(blocks)}
 
 
-def _unpack_states(prefix: str, memory: Mapping[str, NDArray[Any]]) -> tuple[Array, ...]:
-    """What `_pack_states` packed."""
-    count = sum(key.startswith(f"{prefix}.") for key in memory)
-    return tuple(memory[f"{prefix}.{number}"] for number in range(count))
+def _unpack_states(
+    prefix: str, memory: Mapping[str, NDArray[Any]], expansion: Expansion
+) -> tuple[Array, ...]:
+    """What `_pack_states` packed for these regions."""
+    return tuple(
+        tensor(memory, f"{prefix}.{number}", (None, one.region.n_coordinates))
+        for number, one in enumerate(expansion.regional)
+    )

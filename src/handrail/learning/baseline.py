@@ -15,6 +15,7 @@ import numpy as np
 from scipy.signal import lfilter
 from typing_extensions import override
 
+from handrail._storage import tensor
 from handrail._types import Array
 from handrail.errors import InvalidArgument
 from handrail.learning.episode import Episode
@@ -46,7 +47,7 @@ class Baseline(ABC):
 
     @abstractmethod
     def recall(self, memory: Mapping[str, Array]) -> None:
-        """Continue from a saved memory."""
+        """Continue from a saved memory; `InvalidRun` if it is none of this baseline."""
 
 
 @final
@@ -111,10 +112,11 @@ class RunningScale:
         """(n, 2), oldest first."""
         return np.array(self._recent, dtype=np.float64).reshape(-1, 2)
 
-    def recall(self, memory: Array) -> None:
+    def recall(self, memory: Mapping[str, Array], name: str) -> None:
         """Continue from a saved memory."""
+        saved = tensor(memory, name, (None, 2))
         self._recent.clear()
-        self._recent.extend((squares, steps) for squares, steps in memory.tolist())
+        self._recent.extend((squares, steps) for squares, steps in saved.tolist())
 
 
 @final
@@ -152,9 +154,11 @@ class TimeAverage(Baseline):
 
     @override
     def recall(self, memory: Mapping[str, Array]) -> None:
+        names = sorted(key for key in memory if key.startswith("returns."))
+        recent = [tensor(memory, name, (None,)) for name in names]
+        self._scale.recall(memory, "spread")
         self._recent.clear()
-        self._recent.extend(memory[key] for key in sorted(memory) if key.startswith("returns."))
-        self._scale.recall(memory["spread"])
+        self._recent.extend(recent)
 
 
 @final
@@ -228,9 +232,12 @@ class Value(Baseline):
 
     @override
     def recall(self, memory: Mapping[str, Array]) -> None:
-        self._weights = memory["weights"]
-        self._squares, self._moments = memory["squares"], memory["moments"]
-        self._scale.recall(memory["spread"])
+        size = len(self._weights)
+        weights = tensor(memory, "weights", (size,))
+        squares = tensor(memory, "squares", (None, size, size))
+        moments = tensor(memory, "moments", (len(squares), size))
+        self._scale.recall(memory, "spread")
+        self._weights, self._squares, self._moments = weights, squares, moments
 
 
 def _features(states: Array) -> Array:

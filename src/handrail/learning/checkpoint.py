@@ -1,19 +1,19 @@
 """A learner as it was, in a file and back: everything that going on exactly from there needs.
 
 On the disk a checkpoint is tensors and a JSON state (`handrail._storage`). `Checkpoint` alone knows
-their names; whoever else has to do with one reads its attributes.
+their names; whoever else has to do with one reads its attributes. A seal tells what was damaged,
+not what was forged, so what is read is checked once more: its types, shapes and numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated, Any, Literal, final
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import override
 
 from handrail._storage import (
@@ -21,14 +21,22 @@ from handrail._storage import (
     State,
     Tensors,
     check_format,
+    digest_of,
     load_state,
     prefixed,
     save_state,
+    tensor,
     under,
 )
 from handrail._types import Array
-from handrail.constraints import Constraint, Expansion, Rows, constraint_from
-from handrail.errors import InvalidConstraint, InvalidRun, ShapeMismatch
+from handrail.constraints import (
+    Constraint,
+    Expansion,
+    PlacedConstraint,
+    Rows,
+    constraint_from,
+)
+from handrail.errors import HandrailError, InvalidConstraint, InvalidRun, ShapeMismatch
 from handrail.policies import (
     PROBABILITY,
     Architecture,
@@ -41,9 +49,75 @@ from handrail.policies import (
     pack_policy,
     quantity_named,
 )
-from handrail.settings import LearnerSettings
+from handrail.settings import STRICT, LearnerSettings, first_finding
 
 _ROW_ARRAYS = ("states", "weights", "row_of_sample", "lower", "upper", "priority")
+_SAMPLE = 1000  # states that tell a region apart which nothing describes
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Plain = bool | int | float | str | None
+
+
+@final
+class SavedEnvironment(BaseModel):
+    """An environment that an id and options say all about."""
+
+    model_config = STRICT
+
+    id: Annotated[str, Field(pattern="^[^:]+$")]  # a module before a colon would be imported
+    max_episode_steps: int | None
+    options: dict[str, Plain]
+
+
+@final
+class _Architecture(BaseModel):
+    model_config = STRICT
+
+    hidden: list[Annotated[int, Field(ge=1, lt=2**31)]]
+    activation: str
+    dtype: str
+
+
+@final
+class _Words(BaseModel):
+    """The two numbers that the generator of chance goes on from."""
+
+    model_config = STRICT
+
+    state: Annotated[int, Field(ge=0, lt=2**128)]
+    inc: Annotated[int, Field(ge=0, lt=2**128)]
+
+
+@final
+class _Chance(BaseModel):
+    """The state of NumPy's usual generator."""
+
+    model_config = STRICT
+
+    bit_generator: Literal["PCG64"]
+    state: _Words
+    has_uint32: Annotated[int, Field(ge=0, le=1)]
+    uinteger: Annotated[int, Field(ge=0, lt=2**32)]
+
+
+@final
+class _State(BaseModel):
+    """The state of a file, checked; whoever wrote it may have added something of their own."""
+
+    model_config = ConfigDict(**{**STRICT, "extra": "ignore"})
+
+    settings: LearnerSettings
+    architecture: _Architecture | None
+    environment: SavedEnvironment | None
+    quantity: str = PROBABILITY.name
+    std: float | list[float] | None = None
+    labels: list[str]
+    regions: list[dict[str, Any]] | None = []
+    constraints_sha256: str | None = None
+    episodes: Count
+    updates: Count
+    steps: Count
+    chance: _Chance
 
 
 @final
@@ -127,21 +201,25 @@ class PackedConstraints:
     Attributes:
         rows: at points, if there are any.
         regions: as plain values; None if one holds on a curve that is a Python function.
+        sha256: of all of it: what a learner remembers belongs to these constraints and no others.
+            None if the file does not say, and it cannot be told from the rest.
     """
 
     rows: Rows | None
     regions: list[dict[str, Any]] | None
+    sha256: str | None
 
     @classmethod
     def of(cls, expansion: Expansion | None) -> PackedConstraints:
         """Constraints that were expanded for a policy."""
         if expansion is None:
-            return cls(None, [])
+            return cls(None, [], _digest(None, []))
         try:
             regions = [constraint.describe() for constraint in expansion.on_regions]
         except InvalidConstraint:  # a curve that is a Python function
-            return cls(expansion.fixed, None)
-        return cls(expansion.fixed, regions)
+            sampled = [_sampled(constraint, expansion) for constraint in expansion.on_regions]
+            return cls(expansion.fixed, None, _digest(expansion.fixed, sampled))
+        return cls(expansion.fixed, regions, _digest(expansion.fixed, regions))
 
     def build(self) -> list[Constraint]:
         """The constraints again."""
@@ -152,8 +230,10 @@ class PackedConstraints:
             )
         try:
             constraints: list[Constraint] = [constraint_from(one) for one in self.regions]
-        except InvalidConstraint as error:
+        except HandrailError as error:
             raise InvalidRun(f"A saved constraint cannot be read. {error}") from error
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise InvalidRun(f"A saved constraint cannot be read: {error!r}.") from error
         return constraints if self.rows is None else [*constraints, SavedConstraints(self.rows)]
 
 
@@ -178,7 +258,7 @@ class Checkpoint:
     baseline: Tensors
     progress: Progress
     settings: LearnerSettings
-    environment: dict[str, Any] | None
+    environment: SavedEnvironment | None
 
     def save(self, path: Path) -> None:
         """Write it to one file, atomically."""
@@ -203,11 +283,12 @@ class Checkpoint:
             "format": STATE_FORMAT,
             "settings": self.settings.model_dump(),
             "architecture": None if architecture is None else asdict(architecture),
-            "environment": self.environment,
+            "environment": None if self.environment is None else self.environment.model_dump(),
             "quantity": self.policy.quantity.name,
             "std": self.policy.std,
             "labels": [] if rows is None else list(rows.labels),
             "regions": self.constraints.regions,
+            "constraints_sha256": self.constraints.sha256,
             **asdict(self.progress),
         }
 
@@ -222,26 +303,35 @@ class Checkpoint:
         """
         check_format(state, path)
         try:
-            quantity = quantity_named(state.get("quantity", PROBABILITY.name))
+            read = _State.model_validate(state)
+            quantity = quantity_named(read.quantity)
+            weights = under("policy.", tensors)
+            rows = _rows(under("constraints.", tensors), tuple(read.labels), quantity)
+            digest = read.constraints_sha256
+            if digest is None and read.regions is not None:
+                digest = _digest(rows, read.regions)  # the first files did not say
             return cls(
                 policy=PackedPolicy(
-                    weights=under("policy.", tensors),
-                    architecture=_architecture(state["architecture"]),
+                    weights=weights,
+                    architecture=_architecture(read.architecture, weights),
                     quantity=quantity,
-                    std=state.get("std"),
+                    std=read.std,
                 ),
-                constraints=PackedConstraints(
-                    rows=_rows(under("constraints.", tensors), state["labels"], quantity),
-                    regions=state.get("regions", []),
-                ),
+                constraints=PackedConstraints(rows, read.regions, digest),
                 enforcer=under("rules.", tensors),
                 baseline=under("baseline.", tensors),
-                progress=Progress(**{one.name: state[one.name] for one in fields(Progress)}),
-                settings=LearnerSettings(**state["settings"]),
-                environment=state["environment"],
+                progress=Progress(
+                    read.episodes, read.updates, read.steps, read.chance.model_dump()
+                ),
+                settings=read.settings,
+                environment=read.environment,
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidRun(f"{path} holds no learner that can be read: {error!r}.") from error
+        except ValidationError as error:
+            raise InvalidRun(
+                f"{path} holds no learner that can be read: {first_finding(error)}"
+            ) from error
+        except (HandrailError, KeyError, TypeError, ValueError) as error:
+            raise InvalidRun(f"{path} holds no learner that can be read: {error}") from error
 
 
 @final
@@ -273,28 +363,35 @@ class SavedConstraints(Constraint):
         return self.saved
 
 
-def describe_environment(env: Any) -> dict[str, Any] | None:
+def describe_environment(env: Any) -> SavedEnvironment | None:
     """What `make_environment` needs; None if the environment is more than an id and options."""
     spec = getattr(env, "spec", None)
     if isinstance(env, gym.vector.VectorEnv) or spec is None or spec.additional_wrappers:
         return None
-    plain = (bool, int, float, str, type(None))
     options = {key: value for key, value in spec.kwargs.items() if key != "render_mode"}
-    if not all(isinstance(value, plain) for value in options.values()):
+    try:
+        return SavedEnvironment(
+            id=spec.id, max_episode_steps=spec.max_episode_steps, options=options
+        )
+    except ValidationError:
         return None
-    return {"id": spec.id, "max_episode_steps": spec.max_episode_steps, "options": options}
 
 
-def make_environment(described: dict[str, Any] | None) -> gym.Env[Any, Any]:
+def make_environment(described: SavedEnvironment | None) -> gym.Env[Any, Any]:
     """The environment that was described when the learner was saved."""
     if described is None:
         raise InvalidRun(
             "The saved learner played in an environment of your own (or a vector of them): pass "
             "one as load(path, env=…)."
         )
-    return gym.make(
-        described["id"], max_episode_steps=described["max_episode_steps"], **described["options"]
-    )
+    options: dict[str, Any] = {**described.options}
+    try:
+        return gym.make(described.id, max_episode_steps=described.max_episode_steps, **options)
+    except Exception as error:  # whatever the environment does with its options
+        raise InvalidRun(
+            f"The environment of the saved learner, {described.id!r}, cannot be made: {error} If a "
+            "module of yours registers it, import that module first, or pass load(path, env=…)."
+        ) from error
 
 
 def _std_of(policy: Policy) -> list[float] | float | None:
@@ -304,16 +401,58 @@ def _std_of(policy: Policy) -> list[float] | float | None:
     return std
 
 
-def _architecture(described: dict[str, Any] | None) -> Architecture | None:
+def _architecture(described: _Architecture | None, weights: Tensors) -> Architecture | None:
     if described is None:
         return None
-    return Architecture(**{**described, "hidden": tuple(described["hidden"])})
+    # Before anything is built: a few digits in a file could ask for all the memory there is.
+    layers = {int(name.split(".")[0]): one for name, one in weights.items() if one.ndim == 2}
+    widths = [layers[index].shape[0] for index in sorted(layers)]
+    if widths[:-1] != described.hidden:
+        raise InvalidRun(
+            f"its weights are those of hidden layers of {widths[:-1]}, not of {described.hidden}."
+        )
+    return Architecture(tuple(described.hidden), described.activation, described.dtype)
 
 
-def _rows(
-    tensors: Mapping[str, NDArray[Any]], labels: list[str], quantity: Quantity
-) -> Rows | None:
-    if not labels:
+def _rows(tensors: Tensors, labels: tuple[str, ...], quantity: Quantity) -> Rows | None:
+    if not labels and not tensors:
         return None
-    arrays = {name: tensors[name] for name in _ROW_ARRAYS}
-    return Rows(**arrays, labels=tuple(labels), quantity=quantity)
+    n_rows, states = len(labels), tensors.get("states")
+    shape = (None, *(states.shape[1:] if states is not None else ()))
+    n_samples = len(tensor(tensors, "states", shape))
+    of_sample = tensor(tensors, "row_of_sample", (n_samples,), "int64")
+    bounds = {name: tensors.get(name) for name in ("lower", "upper")}
+    for name, bound in bounds.items():
+        if bound is None or bound.shape != (n_rows,) or bound.dtype != np.float64:
+            raise InvalidRun(f"The saved constraints have no {name} bound for each of their rows.")
+        if np.isnan(bound).any():
+            raise InvalidRun(f"The saved constraints have a {name} bound that is not a number.")
+    if n_rows == 0 or not np.array_equal(np.unique(of_sample), np.arange(n_rows)):
+        raise InvalidRun("The saved constraints have rows without states.")
+    if (np.diff(of_sample) < 0).any():
+        raise InvalidRun("The states of the saved constraints are not in the order of their rows.")
+    return Rows(
+        states=tensors["states"],
+        weights=tensor(tensors, "weights", (n_samples, None)),
+        row_of_sample=of_sample,
+        lower=tensors["lower"],
+        upper=tensors["upper"],
+        priority=tensor(tensors, "priority", (n_rows,)),
+        labels=labels,
+        quantity=quantity,
+    )
+
+
+def _digest(rows: Rows | None, regions: list[dict[str, Any]]) -> str:
+    """Equal for constraints that ask for the same, in the same order, under the same names."""
+    arrays = {} if rows is None else {name: getattr(rows, name) for name in _ROW_ARRAYS}
+    head = {"labels": [] if rows is None else rows.labels, "regions": regions}
+    return digest_of({name: np.asarray(one) for name, one in arrays.items()}, head)
+
+
+def _sampled(constraint: PlacedConstraint, expansion: Expansion) -> dict[str, Any]:
+    """What it asks for at many of its states: all that can be said of a Python function."""
+    assert constraint.region is not None  # only those on regions are packed
+    n_actions = next(one.n_actions for one in expansion.regional if one.constraint is constraint)
+    rows = constraint.rows_at(constraint.region.cover(_SAMPLE), n_actions)
+    return {"name": constraint.name, "sha256": _digest(rows, [])}

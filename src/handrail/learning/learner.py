@@ -112,13 +112,12 @@ class Learner(ABC):
             policy: learns; by default a fresh network.
             constraints: to obey.
             settings: of the learner.
-            checkpoint: of a learner of the same parts, to go on from: it obeyed then, and does now.
+            checkpoint: of a learner to go on from. Under the same constraints it goes on exactly as
+                it would have; others are held first, and nothing is remembered of the old ones.
         """
         self = cls._of_parts(env, policy, constraints, settings)
-        if checkpoint is None:
+        if checkpoint is None or not self._restore(checkpoint):
             self._obey()
-        else:
-            self._restore(checkpoint)
         return self
 
     @classmethod
@@ -261,7 +260,8 @@ class Learner(ABC):
             path: of a file that `save` wrote.
             env: needed if the saved one was more than a Gymnasium id with options.
             policy: a network to load the weights into, needed if the saved one was your own.
-            constraints: needed if a saved one holds on a curve that is a Python function.
+            constraints: needed if a saved one holds on a curve that is a Python function. Others
+                than the saved ones are held before the next step.
         """
         saved = Checkpoint.load(Path(path))
         env = make_environment(saved.environment) if env is None else env
@@ -284,11 +284,14 @@ class Learner(ABC):
             environment=describe_environment(self.player.env),
         )
 
-    def _restore(self, saved: Checkpoint) -> None:
+    def _restore(self, saved: Checkpoint) -> bool:
+        """Go on from there; whether the policy obeys what this learner is to obey.
+
+        What was remembered of holding constraints (cells, states, a measured violation) is about
+        those constraints alone: of others it would be false.
+        """
         saved.policy.load_into(self.policy)
         self.baseline.recall(saved.baseline)
-        if self.enforcer is not None:
-            self.enforcer.recall(saved.enforcer)
         progress = saved.progress
         self.episodes, self.updates, self.steps = (
             progress.episodes,
@@ -296,6 +299,15 @@ class Learner(ABC):
             progress.steps,
         )
         self._chance.bit_generator.state = progress.chance
+        if self.enforcer is None:
+            return True
+        own = PackedConstraints.of(self.constraints)
+        same = own.sha256 == saved.constraints.sha256
+        if not same or self.settings.selection != saved.settings.selection:
+            return False
+        self.enforcer.recall(saved.enforcer)
+        # A file can say anything: the policy that acts next is measured once more.
+        return self.enforcer.measure(self.policy).worst_violation <= self.enforcer.tolerance
 
     def __repr__(self) -> str:
         parts, obeyed = [], self.constraints

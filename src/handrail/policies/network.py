@@ -163,6 +163,8 @@ def load_weights(policy: Policy, weights: Mapping[str, NDArray[Any]]) -> None:
                 f"The saved policy does not fit this network: {name!r} is {tuple(value.shape)} "
                 f"here, but {saved} in the file."
             )
+        if not np.isfinite(weights[name]).all():
+            raise InvalidRun(f"The saved policy has numbers in {name!r} that are not finite.")
     unknown = sorted(set(weights) - set(own))
     if unknown:
         raise InvalidRun(f"The saved policy has {unknown[0]!r}, which this network has not.")

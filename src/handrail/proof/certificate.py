@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from handrail._storage import tensor
 from handrail._types import Array, Mask
 from handrail.constraints import (
     Constraint,
@@ -30,7 +31,7 @@ from handrail.constraints import (
     refuse_wrong_types,
     state_in_words,
 )
-from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
+from handrail.errors import InvalidConstraint, InvalidPolicy, InvalidRun, ShapeMismatch
 from handrail.policies import ACTIVATIONS, IDENTITY, RELU, LayerArrays, Layers, Policy, Refusal
 from handrail.proof.bounder import Bounder
 from handrail.proof.branch_and_bound import Budget, Judge, Leaves, Watch, prove
@@ -576,10 +577,19 @@ class CellCache:
         """Go on from what was remembered."""
         self._known = None
         if memory:
+            assert self._constraint.region is not None  # it is on one
+            wide = self._constraint.region.n_coordinates
+            low = tensor(memory, "low", (None, wide))
+            coordinates = tensor(memory, "simplex_coordinates", (None,), "int64")
+            if len(low) == 0 or not set(coordinates.tolist()) <= set(range(wide)):
+                raise InvalidRun("The cells of a proof are those of another region.")
             cells = Cells(
-                memory["low"], memory["high"], memory["simplex"], memory["simplex_coordinates"]
+                low,
+                tensor(memory, "high", low.shape),
+                tensor(memory, "simplex", (len(low), len(coordinates) + 1, len(coordinates))),
+                coordinates,
             )
-            self._known = _Known(cells, int(memory["from_scratch"][0]))
+            self._known = _Known(cells, int(tensor(memory, "from_scratch", (1,), "int64")[0]))
 
 
 def _together(blocks: list[Cells]) -> Cells:

@@ -38,6 +38,7 @@ from handrail._storage import (
     write_atomically,
     write_sealed,
 )
+from handrail.constraints import counted
 from handrail.errors import (
     HandrailError,
     InvalidArgument,
@@ -45,7 +46,7 @@ from handrail.errors import (
     InvalidRun,
     StorageFailure,
 )
-from handrail.learning import Checkpoint, Learner, Record, Reinforce, Seconds, counted
+from handrail.learning import Checkpoint, Learner, Record, Reinforce, Seconds
 from handrail.policies import CategoricalPolicy, GaussianPolicy, Policy
 from handrail.rulebook import Rulebook, parse, with_settings
 from handrail.runs.metrics import METRICS, TIMINGS, LogPosition, MetricsLog, read_records
