@@ -29,8 +29,7 @@ def test_evaluate_says_what_it_plays(group: Path, handrail: Caller, tmp_path: Pa
     _, out, _ = handrail("evaluate", str(copy), "--episodes", "1", "--rows", "1")
     assert "seed 4 (policy after 12 episodes)" in out
     assert "1 further row no worse" in out
-    for checkpoint in (copy / "checkpoints").iterdir():
-        checkpoint.unlink()
+    max((copy / "checkpoints").iterdir()).unlink()  # that before the first step is left
     _, out, _ = handrail("evaluate", str(copy), "--episodes", "1")
     assert "policy after 0 episodes, 12 behind what was recorded: resume it first" in out
 
