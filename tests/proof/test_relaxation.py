@@ -55,7 +55,7 @@ def test_lines_are_below_and_above(activation: Activation) -> None:
     lines = lines_between(activation, low[:, None], high[:, None])
     inside = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, 201)
     values = activation.value(inside)
-    # What rounding may do, and the jump: `LayerArrays.rounding` allows for both.
+    # What rounding may do, and the jump: `proof.rounding` allows for both.
     slack = activation.jump + 1e-15 * (4.0 + 8.0 * np.maximum(np.abs(low), np.abs(high)))[:, None]
     assert (lines.lower_slope * inside + lines.lower_offset <= values + slack).all()
     assert (lines.upper_slope * inside + lines.upper_offset >= values - slack).all()
