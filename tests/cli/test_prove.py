@@ -66,3 +66,16 @@ def test_a_run_that_does_not_obey_has_no_proof(handrail: Caller, tmp_path: Path)
     code, _, error = handrail("verify", run.folder / CERTIFICATE, run.folder)
     assert code == 2
     assert "does not certify every constraint" in error
+
+
+def test_modules_that_register_environments_can_be_imported(
+    run: Run, handrail: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "imported_for_proofs.py").write_text("print('imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code, out, _ = handrail("prove", run.folder, "--import", "imported_for_proofs")
+    assert code == 0
+    assert out.startswith("imported\n")
+    code, _, error = handrail("verify", run.folder / CERTIFICATE, run.folder, "--import", "no_such")
+    assert code == 2
+    assert "--import no_such: ModuleNotFoundError" in error

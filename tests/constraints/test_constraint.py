@@ -311,3 +311,20 @@ def test_bounds_of_the_four_kinds() -> None:
                 kind(bound, hr.Mean(0), HERE)
     with pytest.raises(InvalidConstraint, match="The bound must be finite"):
         hr.Between(-np.inf, 0.3, hr.Mean(0), HERE)
+
+
+def test_symmetry_of_mean_actions_is_told_how_to_be_written() -> None:
+    where = hr.Points([0.1, 0.2, 0.3])
+    advice = r"Linear\(\[Term\(state, Mean\(0\)\), Term\(mirrored, Mean\(0\)\)\]"
+    with pytest.raises(InvalidConstraint, match=rf"^Symmetric swaps discrete actions\. .*{advice}"):
+        hr.Symmetric(where, [-1, -1, -1], swap={hr.Mean(0): hr.Mean(0)})  # type: ignore[dict-item]
+    pendulum = hr.GaussianPolicy.mlp(gym.make("Pendulum-v1"), hidden=[8])
+    mirrored = hr.Symmetric(where, [-1, -1, -1], swap={}, name="mirrored")
+    with pytest.raises(InvalidConstraint, match=rf"^'mirrored' is about discrete .*{advice}"):
+        hr.measure(pendulum, [mirrored])
+    state = np.array([0.1, 0.2, 0.3])
+    terms = [hr.Term(state, hr.Mean(0)), hr.Term(-state, hr.Mean(0))]
+    relation = hr.Linear(terms, lower=-0.01, upper=0.01)
+    assert hr.enforce(pendulum, [relation]).satisfied
+    means = pendulum.outputs(np.stack([state, -state]))[:, 0]
+    assert abs(means.sum()) <= 0.01 + 1e-6

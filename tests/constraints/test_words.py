@@ -147,7 +147,7 @@ def test_what_is_said() -> None:
     text = str(answer("enforce"))
     assert text.startswith("Every constraint holds after ")
     assert "On the reference states no output moved by more than " in text
-    assert text.endswith("Proven at every state of 1 region.")
+    assert "Proven at every state of 1 region. Not proven, but measured at each of their" in text
     assert str(answer("enforce, nothing to do")).startswith("Every constraint held already: worst")
     failed = str(answer("enforce, failed"))
     assert failed.startswith("Not every constraint could be held; the policy is as it was. ")

@@ -353,3 +353,19 @@ def test_states_at_which_a_network_overflows_are_named() -> None:
         ):
             verb(policy, rules)
     assert unchanged(policy, weights)
+
+
+def test_what_a_proof_cannot_be_about_is_said_to_be_measured() -> None:
+    policy = hr.CategoricalPolicy.mlp(CARTPOLE, hidden=[64], seed=0)
+    here, there = [0.2, 0, 0, 0], [-0.2, 0, 0, 0]
+    relation = hr.Linear([hr.Term(here, 0), hr.Term(there, 0)], lower=1.2, name="both")
+    inside = hr.AtLeast(0.6, 1, hr.Box([0.5, 0, 0, 0], [0.6, 0, 0, 0.1]), "box")
+    result = hr.enforce(policy, [relation], prove=True)
+    assert result.satisfied
+    assert not result.proven
+    assert result.measured == ("both",)
+    assert "Not proven, but measured at each of their states: 'both'." in str(result)
+    result = hr.enforce(policy, [relation, inside], prove=True)
+    assert result.measured == ("both",)
+    assert [one.name for one in result.certificates] == ["box"]
+    assert "Not proven" not in str(hr.enforce(policy, [relation]))

@@ -11,7 +11,7 @@ import typer
 import handrail as hr
 from handrail._text import visible
 from handrail.cli.console import console, say
-from handrail.cli.options import RunFolder
+from handrail.cli.options import Imports, RunFolder, import_modules
 from handrail.errors import HandrailError
 
 CERTIFICATE = "certificate.json"
@@ -34,8 +34,10 @@ def prove(
     tolerance: Tolerance = 0.0,
     cells: Cells = 200_000,
     seconds: Seconds = 60.0,
+    modules: Imports = None,
 ) -> None:
     """Prove that a run's constraints hold at every state, and write a certificate."""
+    import_modules(modules)
     certified = True
     budget = hr.Budget(cells, seconds)
     for run in hr.runs.open_runs(folder):
@@ -56,8 +58,10 @@ def verify(
     tolerance: Tolerance = 0.0,
     cells: Cells = 200_000,
     seconds: Seconds = 60.0,
+    modules: Imports = None,
 ) -> None:
     """Prove a certificate again; another file, other weights or constraints are an error."""
+    import_modules(modules)
     run = hr.runs.only_run(folder, "A certificate is about one run")
     policy, constraints = run.agent().policy, run.rulebook.constraints
     budget = hr.Budget(cells, seconds)

@@ -11,6 +11,7 @@ import numpy as np
 
 from handrail._types import Array, Indices
 from handrail.constraints.constraint import Constraint, PlacedConstraint
+from handrail.constraints.relation import MIRRORED_MEANS, Symmetric
 from handrail.constraints.rows import Rows, concatenate
 from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
 from handrail.policies import Policy
@@ -163,6 +164,11 @@ def _refuse_different_shapes(constraints: Sequence[Constraint]) -> None:
 def refuse_other_quantity(constraint: Constraint, n_actions: int, policy: Policy) -> None:
     """A constraint on mean actions is none on probabilities, and the other way round."""
     if constraint.quantity != policy.quantity:
+        if isinstance(constraint, Symmetric):
+            raise InvalidConstraint(
+                f"{constraint.name!r} is about discrete actions, but the actions of this policy "
+                f"are continuous. {MIRRORED_MEANS}"
+            )
         raise InvalidConstraint(
             f"{constraint.name!r} is about {constraint.quantity.subject}, but "
             f"{policy.quantity.request(n_actions)}"

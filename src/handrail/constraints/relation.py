@@ -32,6 +32,11 @@ from handrail.errors import InvalidConstraint
 from handrail.policies import PROBABILITY, Quantity
 from handrail.regions import Place, Points
 
+MIRRORED_MEANS = (
+    "Of mean actions, relate a state and its mirror image yourself: Linear([Term(state, Mean(0)), "
+    "Term(mirrored, Mean(0))], lower=-0.01, upper=0.01) makes one the negative of the other."
+)
+
 
 @final
 @dataclass(frozen=True)
@@ -181,6 +186,8 @@ class Symmetric(PlacedConstraint):
         if not np.all(np.isfinite(factors)):
             raise InvalidConstraint(f"Symmetric: `mirror` is not finite: {factors.tolist()}.")
         for action in (*self.swap.keys(), *self.swap.values()):
+            if isinstance(action, Mean):
+                raise InvalidConstraint(f"Symmetric swaps discrete actions. {MIRRORED_MEANS}")
             check_action(action)
         if sorted(self.swap.keys()) != sorted(self.swap.values()):
             raise InvalidConstraint(

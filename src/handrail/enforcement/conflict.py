@@ -20,6 +20,9 @@ from handrail.constraints import Expansion, Rows, concatenate, html_table, liste
 from handrail.policies import Quantity
 from handrail.regions import Box
 
+# Each solves a program of all rows that are left: with 400, a twentieth of a second.
+_MOST_TRIES = 100
+
 # Each costs a small linear program, a few milliseconds.
 _MOST_DEMANDS = 200
 
@@ -197,17 +200,21 @@ def _conflicting_pair(matrix: Array, lower: Array, upper: Array) -> Indices | No
 
 
 def _smallest_set(matrix: Array, lower: Array, upper: Array) -> Indices:
-    """Deletion filter: leave out every row without which the program is still infeasible."""
+    """Deletion filter: leave out every row without which the program is still infeasible.
+
+    Of hundreds of rows that all take part the set may stay larger than it must be.
+    """
 
     def contradictory(rows: Indices) -> bool:
         return solve_minimum_norm(matrix[rows], lower[rows], upper[rows]).contradictory
 
     kept = np.arange(len(lower))
     # Large pieces first: most rows have nothing to do with the conflict.
-    piece = len(kept) // 2
+    piece, tries = len(kept) // 2, 0
     while piece:
         start = 0
-        while start < len(kept):
+        while start < len(kept) and tries < _MOST_TRIES:
+            tries += 1
             rest = np.delete(kept, slice(start, start + piece))
             if len(rest) and contradictory(rest):
                 kept = rest

@@ -44,6 +44,9 @@ _NEARLY_COINCIDE = 1e-3
 
 _MOST_CONFLICTS = 10
 
+# Of conflicts that only the linear model shows: to search for each takes seconds.
+_MOST_SEARCHED = 3
+
 # Of states that nearly coincide; beyond, the radius is narrowed.
 _MOST_PAIRS, _NARROWINGS = 200_000, 8
 
@@ -192,7 +195,9 @@ def _conflicts(
     lower, upper = asked
     known_rows = np.array([i for c in found for i in c.rows], dtype=np.intp)
     left = np.setdiff1d(np.arange(len(rows)), known_rows)
-    while len(left) and len(found) < _MOST_CONFLICTS:
+    for _ in range(min(_MOST_SEARCHED, _MOST_CONFLICTS - len(found))):
+        if not len(left):
+            break
         chosen = left
         if len(left) > LeastChange.all_at_once:
             # Conflicts live among rows that are violated or nearly so.

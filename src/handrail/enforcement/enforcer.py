@@ -72,10 +72,15 @@ def enforce(
         prove: end with a certificate for every region, as `Everywhere(prove=True)` does.
     """
     allowed, chosen = Tolerance(tolerance), chosen_selection(selection, prove)
-    expansion = expand(constraints_of(constraints, policy), policy)
+    given = constraints_of(constraints, policy)
+    expansion = expand(given, policy)
     enforcer = make_enforcer(expansion, chosen, policy, allowed)
     before = None if reference_states is None else policy.outputs(reference_states)
     result = enforcer.hold(policy)
+    if isinstance(chosen, Everywhere) and chosen.prove:
+        held = {one.name for one in expansion.on_regions}
+        measured = tuple(one.name for one in given if one.name not in held)
+        result = replace(result, measured=measured)
     if before is None or reference_states is None:
         return result
     change = np.abs(policy.outputs(reference_states) - before).max()

@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 
 from handrail._types import Array
-from handrail.constraints import Rows, counted, html_table
+from handrail.constraints import Rows, counted, html_table, listed
 from handrail.enforcement.conflict import (
     Contradiction,
     impossible_at_one_state,
@@ -81,6 +81,8 @@ class Enforcement:
         regions: how many were held as well, by the states that a search found.
         rounds: in which states of regions were added.
         certificates: of the constraints on regions, where these were proven.
+        measured: names of the constraints that have no certificate though a proof was asked for:
+            those at points, and relations between states.
     """
 
     satisfied: bool
@@ -93,6 +95,7 @@ class Enforcement:
     regions: int = 0
     rounds: int = 0
     certificates: tuple[Certificate, ...] = ()
+    measured: tuple[str, ...] = ()
 
     @property
     def iterations(self) -> int:
@@ -112,6 +115,11 @@ class Enforcement:
             parts.append(f"On the reference states no output moved by more than {self._moved()}.")
         if self.regions:
             parts.append(f"{self._regions_held()}.")
+        if self.measured:
+            parts.append(
+                f"Not proven, but measured at each of their states: {listed(self.measured)}. A "
+                "proof is about regions; for points there is certify, for relations none."
+            )
         return " ".join(parts)
 
     def __repr__(self) -> str:

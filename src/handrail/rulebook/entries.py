@@ -78,7 +78,7 @@ def _build(
         table = read_table(source, (*path, "table"), entry.table, observations)
     locate = _locator(source, path, entry, table, observations, room)
     built = []
-    groups = _groups(source, path, entry, table, DeclaredActions.of(file.actions))
+    groups = _groups(source, path, entry, table, file)
     for group in groups:
         where, words = locate(group.rows)
         requirement = group.requirement
@@ -131,7 +131,7 @@ def _groups(
     path: KeyPath,
     entry: ConstraintEntry,
     table: StatesTable,
-    actions: DeclaredActions,
+    file: File,
 ) -> list[_Group]:
     if entry.require is not None and table.has_requirements:
         raise source.spot((*path, "require")).error(
@@ -143,11 +143,11 @@ def _groups(
             f"nothing is required. Add a key such as require: right >= 0.95{column}."
         )
     if table.has_requirements:
-        return _groups_of_rows(table, actions)
-    return _groups_of_key(source, (*path, "require"), entry.require, table, actions)
+        return _groups_of_rows(table, file)
+    return _groups_of_key(source, (*path, "require"), entry.require, table, file)
 
 
-def _groups_of_rows(table: StatesTable, actions: DeclaredActions) -> list[_Group]:
+def _groups_of_rows(table: StatesTable, file: File) -> list[_Group]:
     """Rows with the same requirement make one constraint."""
     groups: dict[tuple[object, ...], _Group] = {}
     parsed: dict[str, Requirement] = {}  # long tables repeat a few requirements
@@ -155,7 +155,7 @@ def _groups_of_rows(table: StatesTable, actions: DeclaredActions) -> list[_Group
         if row.require not in parsed:
             if len(parsed) >= MAX_CONSTRAINTS:
                 raise _too_many(row.spot)
-            parsed[row.require] = _parse(row.spot, row.require, actions)
+            parsed[row.require] = _parse(row.spot, row.require, file)
         requirement = parsed[row.require]
         group = groups.setdefault(requirement.key, _Group(row.spot, requirement, []))
         group.rows.append(row)
@@ -167,14 +167,14 @@ def _groups_of_key(
     path: KeyPath,
     require: str | list[str] | None,
     table: StatesTable,
-    actions: DeclaredActions,
+    file: File,
 ) -> list[_Group]:
     """Every requirement of the key holds at all states."""
     groups: dict[tuple[object, ...], _Group] = {}
     texts = enumerate(require) if isinstance(require, list) else [(None, str(require))]
     for index, text in texts:
         spot = source.spot(path if index is None else (*path, index))
-        requirement = _parse(spot, text, actions)
+        requirement = _parse(spot, text, file)
         if requirement.key in groups:
             raise spot.error(f"{requirement.text!r} is required twice. Remove one of them.")
         groups[requirement.key] = _Group(spot, requirement, list(table.rows))
@@ -188,10 +188,17 @@ def _too_many(spot: Spot) -> InvalidRulebook:
     )
 
 
-def _parse(spot: Spot, text: str, actions: DeclaredActions) -> Requirement:
+def _parse(spot: Spot, text: str, file: File) -> Requirement:
+    actions = DeclaredActions.of(file.actions)
     try:
         return parse_requirement(text, actions)
     except UnknownName as error:
+        if error.name in file.observations:
+            raise spot.error(
+                f"{error.name!r} is an observation, but a requirement is about actions: "
+                f"{', '.join(actions.names)}. For which {error.name} it holds is said in `where`, "
+                "`table` or `region`."
+            ) from None
         raise spot.without_key().error(unknown("action", error.name, actions.names)) from None
     except InvalidConstraint as error:
         raise spot.error(str(error)) from None
