@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, get_args
 
 import gymnasium as gym
 import mpmath  # type: ignore[import-untyped]
@@ -15,7 +15,7 @@ from torch import nn
 
 import handrail as hr
 from handrail._types import Array
-from handrail.policies import ACTIVATIONS, RELU, Activation, LayerArrays
+from handrail.policies import ACTIVATIONS, RELU, Activation, LayerArrays, Shape
 from handrail.policies import activation as activation_module
 from handrail.policies import layers as layers_module
 from handrail.proof.bounder import Bounds
@@ -102,7 +102,7 @@ def _silu(h: Any) -> Any:
 @pytest.mark.parametrize(("name", "function"), [("gelu", _gelu), ("silu", _silu)])
 def test_the_constants_of_the_derivation(name: str, function: Any) -> None:
     """The curvature, the inflection and the gap, on a fine grid with 30 digits."""
-    lines: Any = _LINES[name]
+    lines: Any = ACTIVATIONS[name].shape
     with mpmath.workdps(30):
         grid = [mpmath.mpf(k) / 50 for k in range(400)]
         bends = [mpmath.diff(function, h, 2) for h in grid]  # even: f(h) - f(-h) = h
@@ -198,7 +198,7 @@ def test_a_region_is_enforced_and_proven(name: str) -> None:
 
 def test_an_activation_without_lines_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the table, but not yet in the proofs: everything works but these."""
-    mish = replace(ACTIVATIONS["silu"], name="mish", kind=nn.Mish)
+    mish = replace(ACTIVATIONS["silu"], name="mish", kind=nn.Mish, shape=None)
     monkeypatch.setitem(activation_module.ACTIVATION_OF, nn.Mish, mish)
     monkeypatch.setitem(layers_module._OPTIONS, nn.Mish, ())
     monkeypatch.setitem(layers_module._FORWARDS, nn.Mish, nn.Mish.forward)
@@ -210,7 +210,8 @@ def test_an_activation_without_lines_is_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_every_activation_of_the_table_has_lines() -> None:
-    assert set(_LINES) == set(ACTIVATIONS)
+    assert {type(one.shape) for one in ACTIVATIONS.values()} == set(_LINES)
+    assert set(_LINES) == set(get_args(Shape))
 
 
 # --- rounding -----------------------------------------------------------------------------------

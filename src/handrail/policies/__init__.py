@@ -1,6 +1,17 @@
 """What decides: a network, its head, and the layers that it is made of."""
 
-from handrail.policies.activation import ACTIVATIONS, IDENTITY, RELU, Activation
+from handrail.policies.activation import (
+    ACTIVATIONS,
+    IDENTITY,
+    RELU,
+    Activation,
+    Clipping,
+    Convex,
+    NearRectifier,
+    Rectifier,
+    Shape,
+    Sigmoidal,
+)
 from handrail.policies.categorical import CategoricalPolicy, as_categorical
 from handrail.policies.gaussian import GaussianPolicy
 from handrail.policies.layers import LayerArrays, Layers, Refusal, first_layer
@@ -20,12 +31,18 @@ __all__ = [
     "Activation",
     "Architecture",
     "CategoricalPolicy",
+    "Clipping",
+    "Convex",
     "GaussianPolicy",
     "LayerArrays",
     "Layers",
+    "NearRectifier",
     "Policy",
     "Quantity",
+    "Rectifier",
     "Refusal",
+    "Shape",
+    "Sigmoidal",
     "Spaces",
     "Tensors",
     "action_limits",

@@ -1,8 +1,8 @@
-"""The one table of activations: what each computes, how steep it is, how it rounds.
+"""The one table of activations: what each computes, how steep it is, its shape, how it rounds.
 
 Whatever evaluates, differentiates, saves or proves a network asks here, so an activation is either
-known to all of them or to none. To add one, write it into `_TABLE` and its name into `settings`,
-and give `proof/relaxation` the lines between which it lies; until then proofs refuse it.
+known to all of them or to none. To add one, write it into `_TABLE` and its name into `settings`.
+Proofs have lines for every `Shape`; they refuse an activation that declares none.
 
 Every entry is torch's class with its default options; a layer with others is not in the table.
 """
@@ -38,6 +38,50 @@ _DENSITY_AT_ZERO = (2.0 * np.pi) ** -0.5
 
 @final
 @dataclass(frozen=True)
+class Rectifier:
+    """0 below 0, the identity above."""
+
+
+@final
+@dataclass(frozen=True)
+class Convex:
+    """Nowhere bent downwards."""
+
+
+@final
+@dataclass(frozen=True)
+class Clipping:
+    """The identity, cut to [-1, 1]."""
+
+
+@final
+@dataclass(frozen=True)
+class Sigmoidal:
+    """An S: convex below 0, concave above, steepest at 0."""
+
+
+@final
+@dataclass(frozen=True)
+class NearRectifier:
+    """Between ReLU less a little and ReLU, and almost convex: GELU and SiLU.
+
+    Attributes:
+        curvature: f'' is nowhere below minus this.
+        inflection: f'' ≤ 0 beyond it, on both sides.
+        gap: the largest h - f(h) of h > 0, and the largest -f(h) of h < 0.
+    """
+
+    curvature: float
+    inflection: float
+    gap: float
+
+
+# What a proof may know of an activation f.
+Shape = Rectifier | Convex | Clipping | Sigmoidal | NearRectifier
+
+
+@final
+@dataclass(frozen=True)
 class Activation:
     """A function of one number, applied to every unit of a layer.
 
@@ -48,6 +92,7 @@ class Activation:
         function: the same of tensors.
         slope: the derivative, from the input and the output, as torch's own at kinks.
         formula: the value as an expression in z, of NumPy and `math.erfc` alone.
+        shape: what proofs know of it; None if nothing.
         lipschitz: no slope is steeper than this.
         at_zero: |value(0)|.
         largest: |value| is nowhere above this.
@@ -61,6 +106,7 @@ class Activation:
     function: Callable[[Tensor], Tensor]
     slope: Callable[[Tensor, Tensor], Tensor]
     formula: str
+    shape: Shape | None
     lipschitz: float = 1.0
     at_zero: float = 0.0
     largest: float = np.inf
@@ -123,6 +169,7 @@ RELU = Activation(
     functional.relu,
     lambda _, after: after > 0.0,
     "np.maximum(z, 0)",
+    Rectifier(),
 )
 
 
@@ -135,6 +182,7 @@ _TABLE = (
         torch.tanh,
         lambda _, after: 1.0 - after.square(),
         "np.tanh(z)",
+        Sigmoidal(),
         largest=1.0,
     ),
     Activation(
@@ -144,6 +192,7 @@ _TABLE = (
         functional.elu,
         lambda before, after: torch.where(before > 0.0, 1.0, after + 1.0),
         "np.maximum(z, np.expm1(np.minimum(z, 0)))",
+        Convex(),
         options=("alpha",),
     ),
     Activation(
@@ -153,6 +202,8 @@ _TABLE = (
         functional.gelu,
         _gelu_slope,
         "z * np.vectorize(erfc)(-z / 2**0.5) / 2",
+        # f'' = φ(z)(2 - z²) is lowest at ±2, -2φ(2) = -0.10798, and 0 at √2; z - f(z) ≤ 0.169972.
+        NearRectifier(curvature=0.108, inflection=1.4143, gap=0.17),
         lipschitz=1.129,  # at z = √2
         options=("approximate",),
     ),
@@ -163,6 +214,9 @@ _TABLE = (
         functional.silu,
         _silu_slope,
         "z * (1 + np.tanh(z / 2)) / 2",
+        # f'' = σ(z)σ(-z)(2 - z tanh(z/2)) is lowest at ±3.436, -0.036914, and 0 at 2.39936;
+        # z - f(z) ≤ 0.278465.
+        NearRectifier(curvature=0.03692, inflection=2.3994, gap=0.2785),
         lipschitz=1.1,  # at z = 2.3994
     ),
     Activation(
@@ -172,6 +226,7 @@ _TABLE = (
         torch.sigmoid,
         lambda _, after: after * (1.0 - after),
         "(1 + np.tanh(z / 2)) / 2",
+        Sigmoidal(),
         lipschitz=0.25,
         at_zero=0.5,
         largest=1.0,
@@ -183,6 +238,7 @@ _TABLE = (
         functional.leaky_relu,
         lambda before, _: torch.where(before > 0.0, torch.ones_like(before), _LEAK),
         "np.maximum(z, 0.01 * z)",
+        Convex(),
         options=("negative_slope",),
     ),
     Activation(
@@ -192,6 +248,7 @@ _TABLE = (
         functional.softplus,
         _softplus_slope,
         "np.where(z > 20, z, np.logaddexp(z, 0))",
+        Convex(),
         at_zero=0.6931471805599454,
         jump=2.0612e-9,
         options=("beta", "threshold"),
@@ -203,6 +260,7 @@ _TABLE = (
         functional.hardtanh,
         lambda before, _: before.abs() < 1.0,
         "np.clip(z, -1, 1)",
+        Clipping(),
         largest=1.0,
         options=("min_val", "max_val"),
     ),
@@ -223,4 +281,5 @@ IDENTITY = Activation(
     torch.Tensor.clone,
     lambda before, _: torch.ones_like(before),
     "z",
+    Convex(),
 )

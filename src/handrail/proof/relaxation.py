@@ -4,7 +4,7 @@ On an interval every activation lies between two lines. Substituting them layer 
 difference of outputs back to the state, leaves an affine function above it on the whole cell. A
 log-sum-exp of affine functions is convex, so its maximum over the cell is at a vertex.
 
-The lines of each activation are at the end, by its name: one that is not there proves nothing.
+The lines of each shape of activations are at the end: of one that declares none nothing is proven.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ from typing import NamedTuple, final
 import numpy as np
 
 from handrail._types import Array, Mask
-from handrail.policies import IDENTITY, Activation, LayerArrays
+from handrail.policies import (
+    IDENTITY,
+    Activation,
+    Clipping,
+    Convex,
+    LayerArrays,
+    NearRectifier,
+    Rectifier,
+    Sigmoidal,
+)
 from handrail.proof.bounder import Bounder, Bounds, bounds_by_block
 from handrail.proof.margin import Margin, log_sum_exp
 from handrail.regions import Cells
@@ -140,12 +149,12 @@ def _worst_vertex(cells: Cells, slope: Array, offset: Array) -> Bounds:
 
 def has_lines(activation: Activation) -> bool:
     """Whether anything can be proven of a network with it."""
-    return activation is IDENTITY or activation.name in _LINES
+    return type(activation.shape) in _LINES
 
 
 def lines_between(activation: Activation, low: Array, high: Array) -> Lines:
     """Lines below and above an activation on intervals [low, high], all (n, width)."""
-    return _LINES[activation.name](activation, low, high)
+    return _LINES[type(activation.shape)](activation, low, high)
 
 
 # In what follows l, u and m are the ends and the middle of an interval, w is its width, and f is
@@ -226,9 +235,7 @@ def _s_lines(activation: Activation, low: Array, high: Array) -> Lines:
     return Lines(lower, lower_offset, upper, upper_offset)
 
 
-@final
-@dataclass(frozen=True)
-class _NearReluLines:
+def _near_relu_lines(activation: Activation, low: Array, high: Array) -> Lines:
     """Of GELU and SiLU, which are between ReLU less a little and ReLU, and almost convex.
 
     Three pairs of lines are sound. The nearest is taken, on each side for itself.
@@ -239,33 +246,22 @@ class _NearReluLines:
     - Where f'' ≤ 0, beyond the inflection points, f is below its tangent and above its chord.
     - relu - gap ≤ f ≤ relu, so the lines of ReLU hold, the lower one less the gap: for wide
       intervals.
-
-    Attributes:
-        curvature: κ. GELU: f'' = φ(h)(2 - h²) is lowest at ±2, -2φ(2) = -0.10798. SiLU:
-            f'' = σ(h)σ(-h)(2 - h tanh(h/2)) is lowest at ±3.436, -0.036914.
-        inflection: f'' ≤ 0 beyond it. GELU: √2 = 1.41421. SiLU: h tanh(h/2) = 2 at 2.39936.
-        gap: of h > 0, the largest h - f(h). GELU: 0.169972. SiLU: 0.278465.
     """
-
-    curvature: float
-    inflection: float
-    gap: float
-
-    def __call__(self, activation: Activation, low: Array, high: Array) -> Lines:
-        """The lines on intervals."""
-        middle, width = 0.5 * (low + high), high - low
-        slope, below, above = _chord(activation, low, high)
-        tangent, tangent_offset = _tangent(activation, middle)
-        bend = 0.125 * self.curvature * width * width
-        relu = _relu_lines(activation, low, high)
-        lower = _Nearest(middle, tangent, tangent_offset - bend, 1.0)
-        upper = _Nearest(middle, slope, above + bend, -1.0)
-        concave = (low >= self.inflection) | (high <= -self.inflection)
-        lower.offer(slope, below, concave)
-        upper.offer(tangent, tangent_offset, concave)
-        lower.offer(relu.lower_slope, relu.lower_offset - self.gap, True)
-        upper.offer(relu.upper_slope, relu.upper_offset, True)
-        return Lines(lower.slope, lower.offset, upper.slope, upper.offset)
+    shape = activation.shape
+    assert isinstance(shape, NearRectifier)  # this is how the lines are chosen
+    middle, width = 0.5 * (low + high), high - low
+    slope, below, above = _chord(activation, low, high)
+    tangent, tangent_offset = _tangent(activation, middle)
+    bend = 0.125 * shape.curvature * width * width
+    relu = _relu_lines(activation, low, high)
+    lower = _Nearest(middle, tangent, tangent_offset - bend, 1.0)
+    upper = _Nearest(middle, slope, above + bend, -1.0)
+    concave = (low >= shape.inflection) | (high <= -shape.inflection)
+    lower.offer(slope, below, concave)
+    upper.offer(tangent, tangent_offset, concave)
+    lower.offer(relu.lower_slope, relu.lower_offset - shape.gap, True)
+    upper.offer(relu.upper_slope, relu.upper_offset, True)
+    return Lines(lower.slope, lower.offset, upper.slope, upper.offset)
 
 
 @final
@@ -291,14 +287,10 @@ class _Nearest:
         self.offset = np.where(taken, offset, self.offset)
 
 
-_LINES: dict[str, Callable[[Activation, Array, Array], Lines]] = {
-    "relu": _relu_lines,
-    "leaky_relu": _convex_lines,
-    "elu": _convex_lines,
-    "softplus": _convex_lines,
-    "hardtanh": _clipping_lines,
-    "tanh": _s_lines,
-    "sigmoid": _s_lines,
-    "gelu": _NearReluLines(curvature=0.108, inflection=1.4143, gap=0.17),
-    "silu": _NearReluLines(curvature=0.03692, inflection=2.3994, gap=0.2785),
+_LINES: dict[type[object], Callable[[Activation, Array, Array], Lines]] = {
+    Rectifier: _relu_lines,
+    Convex: _convex_lines,
+    Clipping: _clipping_lines,
+    Sigmoidal: _s_lines,
+    NearRectifier: _near_relu_lines,
 }
