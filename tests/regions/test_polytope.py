@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from handrail._types import Array
 from handrail.errors import InvalidConstraint
 from handrail.regions.polytope import Polytope
 from tests.support.regions import (
@@ -39,8 +42,11 @@ def test_half_spaces_with_bounds_as_large_as_numbers_get() -> None:
     normals = np.concatenate([CUBE, CUBE])
     offsets = np.concatenate([np.full(6, 3e38), [1e-3, 1, 1, 0, 0, 0]])
     low, high = Polytope.from_half_spaces(normals, offsets).bounds
-    np.testing.assert_allclose(low, 0.0, atol=1e-15)
-    np.testing.assert_allclose(high, [1e-3, 1, 1], rtol=1e-12)
+    # It contains all of these states for certain, so it is a little larger.
+    np.testing.assert_allclose(low, 0.0, atol=1e-10)
+    np.testing.assert_allclose(high, [1e-3, 1, 1], rtol=1e-10)
+    assert (low <= 0.0).all()
+    assert (high >= [1e-3, 1, 1]).all()
 
 
 def test_where_many_half_spaces_meet_is_one_vertex() -> None:
@@ -93,3 +99,48 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
 def test_refusals(make: Callable[[], object], message: str) -> None:
     with pytest.raises(InvalidConstraint, match=message):
         make()
+
+
+def _exact_vertices(normals: Array, offsets: Array) -> list[tuple[Fraction, Fraction]]:
+    planes = [tuple(map(Fraction, row)) for row in np.column_stack([normals, offsets]).tolist()]
+    found = []
+    for (a, b, e), (c, d, f) in combinations(planes, 2):
+        determinant = a * d - b * c
+        if determinant:
+            x, y = (e * d - b * f) / determinant, (a * f - e * c) / determinant
+            if all(p * x + q * y <= r for p, q, r in planes):
+                found.append((x, y))
+    return found
+
+
+def test_cells_cover_every_exact_vertex_of_half_spaces() -> None:
+    """Needles and corners that are cut off a little; a vertex may not be left out by rounding."""
+    rng = np.random.default_rng(0)
+    checked = 0
+    for case in range(120):
+        small, turn = 10.0 ** rng.uniform(-9, -1), rng.uniform(0.0, 2.0 * np.pi)
+        along = np.array([np.cos(turn), np.sin(turn)])
+        across = np.array([-along[1], along[0]])
+        if case % 2:
+            normals = np.stack([across + small * along, small * along - across, -along])
+            offsets = np.array([small, 1.5 * small, 0.1])
+        else:
+            turns = turn + np.arange(5) * 2.0 * np.pi / 5
+            normals = np.stack([np.cos(turns), np.sin(turns)], axis=1)
+            corner = np.linalg.solve(normals[:2], np.ones(2))
+            cut = normals[0] + normals[1]
+            normals = np.vstack([normals, cut])
+            offsets = np.append(np.ones(5), cut @ corner - small)
+        offsets = offsets + normals @ (rng.normal(size=2) * rng.choice([1.0, 100.0]))
+        try:
+            region = Polytope.from_half_spaces(normals, offsets)
+        except InvalidConstraint:  # too thin to be seen in float64
+            continue
+        corners = [tuple(map(Fraction, row)) for row in region.corners.tolist()]
+        edges = list(zip(corners, [*corners[1:], corners[0]], strict=True))
+        turned = sum(a * d - b * c for (a, b), (c, d) in edges)
+        for x, y in _exact_vertices(normals, offsets):
+            sides = [(c - a) * (y - b) - (d - b) * (x - a) for (a, b), (c, d) in edges]
+            assert all(side * turned >= 0 for side in sides)
+            checked += 1
+    assert checked >= 300

@@ -6,8 +6,11 @@ vertices are found first (`common_vertices`), or why there are none: it is empty
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from itertools import product
+from fractions import Fraction
+from itertools import combinations, product
 from typing import Any, final
 
 import numpy as np
@@ -34,7 +37,14 @@ from handrail.regions.polygon import Polygon
 from handrail.regions.region import Region
 
 # Vertices where more than k half-spaces meet are found several times, up to rounding.
-_SAME = 1e-9
+_SAME = 1e-12
+
+
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+# A polytope that contains its half-spaces' states for certain is larger by at most this share.
+_GROWTH = 1e-3
 
 _TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _UNBOUNDED = 3  # scipy's status code
@@ -42,11 +52,61 @@ _UNBOUNDED = 3  # scipy's status code
 # From here on HiGHS takes a number for infinite, as do environments with theirs of 3e38.
 _NO_BOUND = 1e20
 
+_Plane = tuple[Fraction, Fraction, Fraction]
+
+
+def _exactly(normals: Array, offsets: Array) -> list[_Plane]:
+    """Half-planes a·x + b·y <= c, as (a, b, c)."""
+    rows = np.column_stack([normals, offsets]).tolist()
+    return [(Fraction(a), Fraction(b), Fraction(c)) for a, b, c in rows]
+
+
+def _encloses(vertices: Array, planes: Sequence[_Plane]) -> bool:
+    """Whether a polygon (m, 2), in order against the clock, contains all that half-planes leave.
+
+    Exactly, by weak duality: a·x <= c follows if a is a sum of two normals with weights that are
+    not negative, and the same sum of their offsets is at most c. The two are looked for among the
+    half-planes that are nearest in direction, one on each side.
+    """
+    corners = [(Fraction(x), Fraction(y)) for x, y in vertices.tolist()]
+    by_angle = sorted(planes, key=lambda plane: math.atan2(float(plane[1]), float(plane[0])))
+    for (x, y), (next_x, next_y) in zip(corners, [*corners[1:], corners[0]], strict=True):
+        a, b = next_y - y, x - next_x
+        if not _follows((a, b, a * x + b * y), by_angle):
+            return False
+    return True
+
+
+def _follows(wanted: _Plane, by_angle: Sequence[_Plane]) -> bool:
+    a, b, c = wanted
+    angle = math.atan2(float(b), float(a))
+    angles = [math.atan2(float(plane[1]), float(plane[0])) for plane in by_angle]
+    at, n = bisect_left(angles, angle), len(by_angle)
+    near = {(at + shift) % n for shift in range(-_NEIGHBOURS, _NEIGHBOURS)}
+    for first, second in combinations(sorted(near), 2):
+        (p, q, r), (s, t, u) = by_angle[first], by_angle[second]
+        determinant = p * t - q * s
+        if determinant == 0:
+            continue
+        one, other = (a * t - b * s) / determinant, (p * b - q * a) / determinant
+        if one >= 0 and other >= 0 and one * r + other * u <= c:
+            return True
+    return False
+
+
+# Half-planes on each side of a direction: several may have almost the same one.
+_NEIGHBOURS = 4
+
+
 _MAX_CORNERS = 1024
 
 
 def common_vertices(normals: ArrayLike, offsets: ArrayLike) -> Array:
     """The vertices (m, k) of {x: normals @ x <= offsets}; in two dimensions in order.
+
+    Their hull contains all of these states. Vertices are rounded, so where the hull would not, it
+    grows from its middle: in two dimensions by as little as exact arithmetic asks for, in more by
+    what rounding and the merging of vertices can do.
 
     Raises:
         InvalidConstraint: if it is empty, flat or unbounded.
@@ -63,12 +123,23 @@ def common_vertices(normals: ArrayLike, offsets: ArrayLike) -> Array:
     centre, radius = _deepest(matrix, right)
     if radius <= FLAT:
         raise _flat()
+    same = max(_SAME, 4.0 * _EPSILON * float(np.abs(scaling.middle / scaling.half).max()))
     try:
         found = HalfspaceIntersection(np.column_stack([matrix, -right]), centre).intersections
-        points = _distinct(found)
-        return scaling.back(points[ConvexHull(points).vertices])
+        points = _distinct(found, same)
+        vertices = points[ConvexHull(points).vertices]
     except QhullError as error:
         raise _flat() from error
+    if matrix.shape[1] > 2:
+        return scaling.back(centre + (1.0 + 4.0 * same / radius) * (vertices - centre))
+    given = _exactly(np.array(normals, dtype=np.float64), np.array(offsets, dtype=np.float64))
+    growth = 0.0
+    while growth <= _GROWTH:
+        grown = scaling.back(centre + (1.0 + growth) * (vertices - centre))
+        if _encloses(grown, given):
+            return grown
+        growth = max(8.0 * growth, _EPSILON / radius)
+    raise _flat()
 
 
 def _checked(normals: ArrayLike, offsets: ArrayLike) -> tuple[Array, Array]:
@@ -176,11 +247,11 @@ def _flat() -> InvalidConstraint:
     )
 
 
-def _distinct(points: Array) -> Array:
+def _distinct(points: Array, same: float) -> Array:
     """Without those that repeat an earlier one up to rounding."""
     kept: list[Array] = []
     for point in points[np.isfinite(points).all(axis=1)]:
-        if all(np.abs(point - other).max() > _SAME for other in kept):
+        if all(np.abs(point - other).max() > same for other in kept):
             kept.append(point)
     return np.array(kept)
 
