@@ -28,7 +28,7 @@ class Overview:
         name: the file's, without its ending.
         description: one line for people; may be empty.
         environment: its id.
-        states: how many are constrained; one that several constraints speak of counts for each.
+        states: how many are constrained; one that several entries speak of counts for each.
         regions: how many are constrained.
         pass_mark: the 100-episode average that counts as solved, where the file has one.
     """
@@ -90,19 +90,18 @@ def _overview(text: str, name: str) -> Overview:
 
 
 def _count(source: Source, file: File) -> tuple[int, int]:
-    """Of states and of regions, over all constraints: there is one for each requirement."""
+    """Of states and of regions, over all entries, however much is required at each."""
     states = regions = 0
     observations = tuple(file.observations)
     for index, entry in enumerate(file.constraints):
-        n_constraints = len(entry.require) if isinstance(entry.require, list) else 1
         if entry.region is not None:
-            regions += n_constraints
+            regions += 1
             continue
         path = ("constraints", index)
         table = StatesTable()
         if entry.table is not None:
             table = read_table(source, (*path, "table"), entry.table, observations)
-        states += n_constraints * read_place(source, path, entry.where, table, observations).count
+        states += read_place(source, path, entry.where, table, observations).count
     return states, regions
 
 
