@@ -35,6 +35,8 @@ ABOUT_MORE = {  # tests that are not about one module
     "test_names.py": "every module",
     "test_portability.py": "every module",
     "cli/test_wheel.py": "the command line as it is installed",
+    "fuzz/test_certificates.py": "files of certificates, from reading to proving again",
+    "fuzz/test_rulebooks.py": "files of constraints, from reading to the terminal",
 }
 
 
