@@ -79,3 +79,27 @@ def test_modules_that_register_environments_can_be_imported(
     code, _, error = handrail("verify", run.folder / CERTIFICATE, run.folder, "--import", "no_such")
     assert code == 2
     assert "--import no_such: ModuleNotFoundError" in error
+
+
+def test_a_policy_in_a_file_is_proven_and_verified(
+    run: Run, handrail: Caller, tmp_path: Path
+) -> None:
+    saved, rules = tmp_path / "saved.safetensors", tmp_path / "leaning.yaml"
+    run.agent().save(saved)
+    rules.write_text(LEANING)
+    target = tmp_path / "saved.safetensors.certificate.json"
+    code, _, error = handrail("prove", saved)
+    assert code == 2
+    assert "does not say all that is to be proven" in error
+    code, out, error = handrail("prove", saved, "--constraints", rules, "--tolerance", "1e-6")
+    assert (code, error) == (0, "")
+    assert out.startswith(f"{saved}: 2 of 2 certified\n")
+    assert out.endswith(f"Wrote {target}.\n")
+    code, out, _ = handrail(
+        *("verify", target, saved, "--constraints", rules, "--tolerance", "1e-6")
+    )
+    assert code == 0
+    assert out.endswith("certificate.json holds within 1e-06.\n")
+    code, _, error = handrail("verify", target, saved, "--constraints", "cartpole")
+    assert code == 2
+    assert "constraint" in error

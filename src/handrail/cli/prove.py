@@ -1,18 +1,19 @@
-"""`handrail prove` and `handrail verify`: certificates of runs."""
+"""`handrail prove` and `handrail verify`: certificates of runs, and of policies in files."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
 import handrail as hr
 from handrail._text import visible
 from handrail.cli.console import console, say
-from handrail.cli.options import Imports, RunFolder, import_modules
-from handrail.errors import HandrailError
+from handrail.cli.options import Imports, import_modules
+from handrail.errors import HandrailError, InvalidArgument
 
 CERTIFICATE = "certificate.json"
 
@@ -29,24 +30,50 @@ Seconds = Annotated[float, typer.Option(min=0.0, help="Give up after so long per
 Tolerance = Annotated[float, typer.Option(min=0.0, help="Violations up to this are allowed.")]
 
 
+Proven = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN|POLICY",
+        help="A run, or a group of runs; or a file that `handrail edit`, `Reinforce.save` or "
+        "Stable-Baselines3 (.zip) wrote. A .zip contains pickles: only files you trust.",
+    ),
+]
+
+
+Rules = Annotated[
+    str | None,
+    typer.Option(
+        "--constraints", metavar="FILE|NAME", help="What to prove; by default what RUN obeys."
+    ),
+]
+
+
+class _Subject(NamedTuple):
+    """A policy, what it must obey, and where its certificate goes."""
+
+    name: str
+    policy: hr.Policy
+    constraints: Sequence[hr.Constraint]
+    certificate: Path
+
+
 def prove(
-    folder: RunFolder,
+    path: Proven,
+    constraints: Rules = None,
     tolerance: Tolerance = 0.0,
     cells: Cells = 200_000,
     seconds: Seconds = 60.0,
     modules: Imports = None,
 ) -> None:
-    """Prove that a run's constraints hold at every state, and write a certificate."""
+    """Prove that constraints hold at every state, and write a certificate."""
     import_modules(modules)
     certified = True
     budget = hr.Budget(cells, seconds)
-    for run in hr.runs.open_runs(folder):
-        policy, constraints = run.agent().policy, run.rulebook.constraints
-        found = [_prove(policy, one, tolerance, budget) for one in constraints]
-        target = run.folder / CERTIFICATE
-        hr.proof.write_certificates(target, policy, constraints, found)
+    for one in _subjects(path, constraints):
+        found = [_prove(one.policy, each, tolerance, budget) for each in one.constraints]
+        hr.proof.write_certificates(one.certificate, one.policy, one.constraints, found)
         answers = hr.Certificates(tuple(found))
-        say(f"seed {run.seed}: {answers}\nWrote {target}.")
+        say(f"{one.name}: {answers}\nWrote {one.certificate}.")
         certified = certified and answers.certified
     if not certified:
         raise typer.Exit(1)
@@ -54,7 +81,8 @@ def prove(
 
 def verify(
     certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="A JSON file.")],
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The run it is about.")],
+    path: Proven,
+    constraints: Rules = None,
     tolerance: Tolerance = 0.0,
     cells: Cells = 200_000,
     seconds: Seconds = 60.0,
@@ -62,22 +90,48 @@ def verify(
 ) -> None:
     """Prove a certificate again; another file, other weights or constraints are an error."""
     import_modules(modules)
-    run = hr.runs.only_run(folder, "A certificate is about one run")
-    policy, constraints = run.agent().policy, run.rulebook.constraints
+    if path.is_dir() and constraints is None:
+        hr.runs.only_run(path, "A certificate is about one run")
+    (one,) = _subjects(path, constraints)
     budget = hr.Budget(cells, seconds)
     found = hr.proof.verify_certificates(
         certificate,
-        policy,
-        constraints,
+        one.policy,
+        one.constraints,
         tolerance,
-        lambda constraint: _prove(policy, constraint, tolerance, budget),
+        lambda constraint: _prove(one.policy, constraint, tolerance, budget),
     )
     answers = hr.Certificates(tuple(found))
-    say(f"seed {run.seed}, proven again: {answers}")
+    say(f"{one.name}, proven again: {answers}")
     if not answers.certified:
         raise HandrailError(f"{certificate} is genuine, but does not certify every constraint.")
     within = f" within {tolerance:g}" if tolerance else ""
     say(f"{certificate} holds{within}.", colour="green")
+
+
+def _subjects(path: Path, constraints: str | None) -> list[_Subject]:
+    """What there is to prove: of each run, or of one policy in a file."""
+    if path.is_dir() and constraints is None:
+        return [
+            _Subject(
+                f"seed {run.seed}",
+                run.agent().policy,
+                run.rulebook.constraints,
+                run.folder / CERTIFICATE,
+            )
+            for run in hr.runs.open_runs(path)
+        ]
+    book = None if constraints is None else hr.load_rulebook(constraints)
+    opened = hr.runs.open_policy(path, "Other constraints are proven of one policy", book)
+    source = opened if book is None else opened.with_constraints_of(book)
+    placed = [isinstance(one, hr.constraints.PlacedConstraint) for one in source.constraints]
+    if not placed or not all(placed):  # of constraints at points, a learner saves the rows only
+        raise InvalidArgument(
+            f"{path} does not say all that is to be proven of its policy. Name a constraint file: "
+            "--constraints FILE."
+        )
+    target = path.with_name(f"{path.name}.{CERTIFICATE}")
+    return [_Subject(str(path), source.policy, source.constraints, target)]
 
 
 def _prove(
