@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from html.parser import HTMLParser
@@ -169,6 +170,9 @@ def test_what_a_certificate_says_was_proven() -> None:
     said = float(str(certified).split("never above ")[1].split(". ")[0])
     assert certified.highest <= said <= certified.highest + 1e-6
     assert str(certified).startswith("'region' (≤ 0.6) holds at every state: never above ")
+    assert re.search(r"\. \d+ cells? by vertex bound, [\d.e-]+ s\.$", str(certified))
+    at_points = hr.certify(small_policy(), hr.AtLeast(0.01, 0, hr.Points([0.0, 0.0, 0.0])))
+    assert re.search(r"\. By evaluation, [\d.e-]+ s\.$", str(at_points))
     found = answer("counterexample")
     assert f"{found.violation:.2g} at ({found.state[0]:g}, " in str(found)
     assert "(≥ 0.9) does not hold: it is violated by " in str(found)

@@ -125,7 +125,7 @@ class Certificate:
         if self.certified:
             return (
                 f"{self.name!r} ({bound}) holds{within} at every state: {self._proven_values()}. "
-                f"{counted(self.cells, 'cell')} by {self.method}, {self.seconds:.2g} s."
+                f"{self._work_in_words()}, {self.seconds:.2g} s."
             )
         if self.state is not None:
             where = state_in_words(np.array(self.state))
@@ -134,6 +134,12 @@ class Certificate:
                 f"{self.violation:.2g} at {where}."
             )
         return f"Whether {self.name!r} ({bound}) holds{within} is not known: {self.reason}."
+
+    def _work_in_words(self) -> str:
+        """At points there are no cells, only their states."""
+        if not self.cells:
+            return f"By {self.method}"
+        return f"{counted(self.cells, 'cell')} by {self.method}"
 
     def __repr__(self) -> str:
         return f"<Certificate: {self.name!r} {self.status}>"
