@@ -22,6 +22,7 @@ from handrail.learning.episode import (
     play,
     play_in_parallel,
 )
+from handrail.learning.reinforce import Reinforce
 from tests.conftest import small_policy
 from tests.support.environments import Corridor, Failing, corridor
 
@@ -151,7 +152,26 @@ def test_drawing_together_follows_the_probabilities() -> None:
         ("nan observation", -1, "observation is not finite on reset"),
         ("infinite observation", 2, r"observation is not finite at step 2: \[inf, inf\]"),
         ("nan reward", 1, "reward is nan at step 1. Rewards must be finite"),
-        ("text reward", 1, "rewards are not numbers"),
+        ("text reward", 1, "reward is 'much' at step 1. It must be one number"),
+        ("number as a text", 1, "reward is '1' at step 1. It must be one number"),
+        ("array reward", 1, r"reward is array\(\[1.\]\) at step 1. It must be one number"),
+        ("no reward", 1, "reward is None at step 1. It must be one number"),
+        ("huge reward", 1, "reward is 10+ at step 1. It must be one number"),
+        ("complex reward", 1, "reward is 1j at step 1. It must be one number"),
+        (
+            "longer observation",
+            1,
+            r"observation at step 1 has the shape \(3,\), but its observati",
+        ),
+        ("nested observation", -1, r"observation on reset has the shape \(1, 2\), but its observ"),
+        ("no observation", 2, "observation at step 2 is not an array of numbers"),
+        ("texts as an observation", 1, "observation at step 1 is not an array of numbers"),
+        ("complex observation", 1, "observation at step 1 is not an array of numbers"),
+        ("terminated nan", 1, "`terminated` is nan at step 1. It must be True or False"),
+        ("terminated none", 0, "`terminated` is None at step 0. It must be True or False"),
+        ("terminated text", 0, "`terminated` is 'no' at step 0. It must be True or False"),
+        ("truncated two", 2, "`truncated` is 2 at step 2. It must be True or False"),
+        ("exit", 1, "The environment raised SystemExit at step 1: 3"),
         ("ragged observation", 1, "observation at step 1 is not an array of numbers"),
     ],
 )
@@ -163,12 +183,39 @@ def test_failures_name_their_source_and_step(how: str, step: int, message: str) 
         play(env, drawing(policy, rng), seed=0)
 
 
+@pytest.mark.parametrize("value", [np.True_, np.array(True), np.array([True]), 1, 1.0])
+def test_ways_to_say_that_an_episode_has_ended(value: Any) -> None:
+    policy = small_policy(2, 2)
+    env = Failing(corridor(steps=6, length=50), "terminated", 2, value=value)
+    episode = play(env, drawing(policy, np.random.default_rng(0)), seed=0)
+    assert len(episode) == 3
+    assert episode.terminated is True
+
+
+@pytest.mark.parametrize("when", [2, -1])
+def test_an_interrupt_says_what_was_waited_for(when: int) -> None:
+    """Of a step that hangs."""
+    env = Failing(corridor(steps=6, length=50), "interrupt", when)
+    agent = Reinforce(env, small_policy(2, 2), seed=0)
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        agent.learn(episodes=1)
+    where = "step 2 of the episode" if when > 0 else "reset"
+    assert interrupted.value.__notes__ == [
+        f"It was waiting for the environment's {where}.",
+        "In episode 0; what was learned before it is kept.",
+    ]
+    assert (agent.episodes, agent.steps) == (0, 0)
+    assert agent.learn(episodes=1)[0].episode == 0  # goes on as if nothing had been
+
+
 @pytest.mark.parametrize(
     ("how", "message"),
     [
         ("raise", "raised RuntimeError at step 2"),
         ("nan observation", "observation is not finite at step 2"),
         ("nan reward", "reward is nan at step 2"),
+        ("exit", "raised SystemExit at step 2"),
+        ("complex observation", "observation at step 2 is not an array of numbers|raised"),
     ],
 )
 def test_failures_side_by_side(how: str, message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -129,6 +130,42 @@ def test_an_interrupt_ends_tasks_where_they_can_be_continued() -> None:
         "Stopping where it can be continued; press Ctrl-C again to stop at once."
     ]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@final
+@dataclass(frozen=True)
+class Hanging(Task):
+    """Waits for something that does not come."""
+
+    @property
+    def name(self) -> str:
+        return "hanging"
+
+    def run(self, report: Callable[[Any], None], stop: Callable[[], bool]) -> None:
+        report("waiting")
+        self.step()
+
+    def step(self) -> None:
+        for _ in range(100):
+            time.sleep(0.2)
+
+
+def test_a_task_that_hangs_says_where() -> None:
+    notes = Notes(on_first=interrupt)
+
+    def again() -> None:
+        while len(notes.notices) < 2:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=again).start()
+    with pytest.raises(KeyboardInterrupt):
+        ProcessExecutor(1).run([Hanging()], notes)
+    assert re.fullmatch(
+        r"hanging still waits for step \(.*test_executor.py, line \d+\). Press Ctrl-C again to "
+        r"stop at once.",
+        notes.notices[1],
+    )
 
 
 @final

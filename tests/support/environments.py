@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -57,9 +58,11 @@ class OneNumber(Corridor):
 class Failing(gym.Wrapper[Any, Any, Any, Any]):
     """Breaks in a chosen way at a chosen step of a chosen episode."""
 
-    def __init__(self, env: gym.Env[Any, Any], how: str, step: int, episode: int = 0) -> None:
+    def __init__(
+        self, env: gym.Env[Any, Any], how: str, step: int, episode: int = 0, value: Any = None
+    ) -> None:
         super().__init__(env)
-        self.how, self.at_step, self.at_episode = how, step, episode
+        self.how, self.at_step, self.at_episode, self.value = how, step, episode, value
         self.episode, self.count = -1, 0
 
     def reset(
@@ -75,24 +78,52 @@ class Failing(gym.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
         if self.episode == self.at_episode and self.count == self.at_step:
-            observation, reward = self._break(observation, reward)
+            if self.how == "terminated":
+                terminated = self.value
+            elif self.how in FLAGS:
+                terminated, truncated = FLAGS[self.how]
+            else:
+                observation, reward = self._break(observation, reward)
         self.count += 1
         return observation, reward, terminated, truncated, info
 
     def _break(self, observation: Any, reward: Any = 0.0) -> tuple[Any, Any]:
         if self.how == "raise":
             raise RuntimeError("the simulator crashed")
-        if self.how == "nan observation":
-            return np.full_like(observation, np.nan), reward
-        if self.how == "infinite observation":
-            return np.full_like(observation, np.inf), reward
-        if self.how == "nan reward":
-            return observation, float("nan")
-        if self.how == "text reward":
-            return observation, "much"
-        if self.how == "ragged observation":
-            return [[1.0], [2.0, 3.0]], reward
-        raise AssertionError(self.how)
+        if self.how == "exit":
+            raise SystemExit(3)
+        if self.how == "interrupt":
+            raise KeyboardInterrupt
+        if self.how in REWARDS:
+            return observation, REWARDS[self.how]
+        return OBSERVATIONS[self.how](observation), reward
+
+
+FLAGS: dict[str, tuple[Any, Any]] = {
+    "terminated nan": (float("nan"), False),
+    "terminated none": (None, False),
+    "terminated text": ("no", False),
+    "truncated two": (False, 2),
+}
+REWARDS: dict[str, Any] = {
+    "nan reward": float("nan"),
+    "text reward": "much",
+    "number as a text": "1",
+    "array reward": np.array([1.0]),
+    "no reward": None,
+    "huge reward": 10**400,
+    "complex reward": 1j,
+}
+OBSERVATIONS: dict[str, Callable[[Any], Any]] = {
+    "nan observation": lambda seen: np.full_like(seen, np.nan),
+    "infinite observation": lambda seen: np.full_like(seen, np.inf),
+    "ragged observation": lambda _: [[1.0], [2.0, 3.0]],
+    "longer observation": lambda seen: [*seen, 0.0],
+    "nested observation": lambda seen: [seen],
+    "no observation": lambda _: None,
+    "texts as an observation": lambda seen: [str(one) for one in seen],
+    "complex observation": lambda seen: seen + 1j,
+}
 
 
 def corridor(steps: int = 20, **options: Any) -> gym.Env[Any, Any]:

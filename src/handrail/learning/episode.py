@@ -2,6 +2,10 @@
 
 Chance comes from the run's seed, a stream and the number of an episode, so that each can be played
 again without those before it.
+
+Nothing that an environment gives is taken on trust: a learner that learned from a text, from half
+an observation or from NaN would have learned something else, without a word. Whatever is not what
+Gymnasium asks for is an `EnvironmentFailure` with its step.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from handrail.errors import EnvironmentFailure, InvalidArgument, InvalidPolicy
 from handrail.policies import Actions, Policy
 
 LEARNING, EVALUATION, PREDICTION = 0, 1, 2  # streams of chance that never meet
+
+_NUMBERS = frozenset({float, np.float64, np.float32})  # nearly all rewards are one of these
 
 
 @final
@@ -107,10 +113,11 @@ def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
     states: list[Array] = []
     actions: list[Any] = []
     rewards: list[Any] = []
-    state = _as_numbers(_reset(env, seed), "on reset")
+    shape = env.observation_space.shape or ()
+    state = _observed(_reset(env, seed), shape)
     finished = terminated = False
     # The hot loop: nothing is looked up, checked or formatted here that can wait.
-    step, array = env.step, np.array
+    step = env.step
     while not finished:
         try:
             action = act(state)
@@ -121,17 +128,18 @@ def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
         actions.append(action)
         try:
             observation, reward, terminated, truncated, _ = step(action)
-        except Exception as error:
-            raise EnvironmentFailure(
-                f"The environment raised {type(error).__name__} at step {len(rewards)}: {error}"
-            ) from error
-        try:
-            state = array(observation, dtype=np.float64)
-        except (TypeError, ValueError):
-            state = _as_numbers(observation, f"at step {len(rewards)}")
+        except (Exception, SystemExit) as error:
+            raise _raised("environment", error, len(rewards)) from error
+        except KeyboardInterrupt as interrupt:
+            _say_where(interrupt, len(rewards))
+            raise
+        state = _observed(observation, shape, len(rewards))
+        if type(terminated) is not bool or type(truncated) is not bool:
+            terminated = _flag(terminated, "terminated", len(rewards))
+            truncated = _flag(truncated, "truncated", len(rewards))
         rewards.append(reward)
         finished = terminated or truncated
-    return _episode(states, actions, rewards, state, bool(terminated))
+    return _episode(states, actions, rewards, state, terminated)
 
 
 def play_in_parallel(
@@ -144,7 +152,8 @@ def play_in_parallel(
     """
     # Environments that are vectorised by nature have one stream of chance for all.
     each = isinstance(envs.unwrapped, (SyncVectorEnv, AsyncVectorEnv))
-    current = _as_numbers(_reset(envs, list(seeds) if each else seeds[0]), "on reset")
+    shape = envs.observation_space.shape or ()
+    current = _observed(_reset(envs, list(seeds) if each else seeds[0]), shape)
     mode = envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
     trails = [_Trail() for _ in range(envs.num_envs)]
     step = 0
@@ -156,12 +165,14 @@ def play_in_parallel(
             raise
         try:
             observations, rewards, terminated, truncated, infos = envs.step(actions)
-        except Exception as error:
-            raise EnvironmentFailure(
-                f"The environments raised {type(error).__name__} at step {step}: {error}"
-            ) from error
-        following = _as_numbers(observations, f"at step {step}")
-        finished = np.asarray(terminated) | np.asarray(truncated)
+        except (Exception, SystemExit) as error:
+            raise _raised("environments", error, step) from error
+        except KeyboardInterrupt as interrupt:
+            _say_where(interrupt, step)
+            raise
+        following = _observed(observations, shape, step)
+        ended = [_flag(one, "terminated", step) for one in terminated]
+        finished = np.array(ended) | [_flag(one, "truncated", step) for one in truncated]
         for i, trail in enumerate(trails):
             if trail.episode is not None:
                 continue
@@ -169,10 +180,10 @@ def play_in_parallel(
             if finished[i]:
                 # In this mode the sub-environment has begun its next episode already.
                 last = infos["final_obs"][i] if mode == AutoresetMode.SAME_STEP else following[i]
-                trail.end(_as_numbers(last, f"at step {step}"), bool(terminated[i]))
+                trail.end(_observed(last, shape[1:], step), ended[i])
         if mode == AutoresetMode.DISABLED and finished.any():
             restarted, _ = envs.reset(options={"reset_mask": finished})
-            following = _as_numbers(restarted, f"at step {step}")
+            following = _observed(restarted, shape, step)
         current = following
         step += 1
     return [trail.episode for trail in trails if trail.episode is not None]
@@ -200,26 +211,61 @@ class _Trail:
 def _reset(env: Any, seed: int | list[int]) -> Any:
     try:
         observation, _ = env.reset(seed=seed)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise EnvironmentFailure(
             f"The environment raised {type(error).__name__} on reset: {error}"
         ) from error
+    except KeyboardInterrupt as interrupt:
+        interrupt.add_note("It was waiting for the environment's reset.")
+        raise
     return observation
 
 
-def _as_numbers(observation: Any, when: str) -> Array:
-    # A copy: environments may write the next observation into the same memory.
+def _raised(who: str, error: BaseException, step: int) -> EnvironmentFailure:
+    return EnvironmentFailure(f"The {who} raised {type(error).__name__} at step {step}: {error}")
+
+
+def _say_where(interrupt: KeyboardInterrupt, step: int) -> None:
+    interrupt.add_note(f"It was waiting for the environment's step {step} of the episode.")
+
+
+def _observed(observation: Any, shape: tuple[int, ...], step: int | None = None) -> Array:
+    """An observation as numbers (*shape), after a step or a reset.
+
+    In memory of its own: environments may write the next one into the same.
+    """
     try:
-        return np.array(observation, dtype=np.float64)
+        # Neither texts nor complex numbers become real ones in silence.
+        numbers = np.array(observation).astype(np.float64, casting="same_kind")
     except (TypeError, ValueError) as error:
         raise EnvironmentFailure(
-            f"The environment's observation {when} is not an array of numbers: {error}"
+            f"The environment's observation {_when(step)} is not an array of numbers: {error}"
         ) from error
+    if numbers.shape != shape:
+        raise EnvironmentFailure(
+            f"The environment's observation {_when(step)} has the shape {numbers.shape}, but its "
+            f"observation_space says {shape}."
+        )
+    return numbers
+
+
+def _when(step: int | None) -> str:
+    return "on reset" if step is None else f"at step {step}"
+
+
+def _flag(value: Any, name: str, step: int) -> bool:
+    """Whether an episode has ended: True or False, as a number (0 or 1) or in an array of one."""
+    found = np.asarray(value)
+    if found.size == 1 and found.dtype.kind in "biuf" and found.item() in (0, 1):
+        return bool(found.item())
+    raise EnvironmentFailure(
+        f"The environment's `{name}` is {value!r} at step {step}. It must be True or False."
+    )
 
 
 def _refuse_bad_observation(state: Array, step: int) -> None:
     if not np.isfinite(state).all():
-        when = "on reset" if step == 0 else f"at step {step - 1}"
+        when = _when(step - 1 if step else None)
         raise EnvironmentFailure(
             f"The environment's observation is not finite {when}: {state.tolist()}."
         )
@@ -232,21 +278,41 @@ def _episode(
     final_state: Array,
     terminated: bool,
 ) -> Episode:
+    seen = np.stack(states)
+    if not np.isfinite(seen).all():
+        for step, state in enumerate(states):
+            _refuse_bad_observation(state, step)
     _refuse_bad_observation(final_state, len(actions))
-    try:
-        values = np.array(rewards, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise EnvironmentFailure(f"The environment's rewards are not numbers: {error}") from error
+    return Episode(
+        states=seen,
+        actions=np.array(actions),
+        rewards=_rewards(rewards),
+        final_state=final_state,
+        terminated=terminated,
+    )
+
+
+def _rewards(rewards: list[Any]) -> Array:
+    """(n,), each of them a finite number."""
+    if not all(type(one) in _NUMBERS for one in rewards):
+        rewards = [_number(one, step) for step, one in enumerate(rewards)]
+    values: Array = np.array(rewards, dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         raise EnvironmentFailure(
             f"The environment's reward is {values[bad[0]]} at step {bad[0]}. "
             "Rewards must be finite."
         )
-    return Episode(
-        states=np.stack(states),
-        actions=np.array(actions),
-        rewards=values,
-        final_state=final_state,
-        terminated=terminated,
+    return values
+
+
+def _number(reward: Any, step: int) -> float:
+    """One reward; arrays, texts and the like are none, though some could be taken for one."""
+    if np.ndim(reward) == 0 and not isinstance(reward, (str, bytes, complex)):
+        try:
+            return float(reward)
+        except (TypeError, ValueError, OverflowError):
+            pass  # said below
+    raise EnvironmentFailure(
+        f"The environment's reward is {reward!r} at step {step}. It must be one number."
     )

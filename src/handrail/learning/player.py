@@ -134,3 +134,6 @@ def _naming_the_episode(number: int) -> Iterator[None]:
         yield
     except EnvironmentFailure as error:
         raise EnvironmentFailure(f"Episode {number}: {error}") from error
+    except KeyboardInterrupt as interrupt:
+        interrupt.add_note(f"In episode {number}; what was learned before it is kept.")
+        raise

@@ -1,9 +1,9 @@
 """Long tasks done somewhere else: they report as they go, stop when asked to, and fail in words.
 
 An `Executor` begins tasks, wherever it has room for them; what they report is passed on here until
-all have ended. Ctrl-C ends each task where it can be continued from, a second one ends everything
-at once. `ProcessExecutor` has processes of this machine; another place is another `Executor` with
-its own `Work`.
+all have ended. Ctrl-C ends each task where it can be continued from, and says what a task waits for
+that does not come to such a place; a second one ends everything at once. `ProcessExecutor` has
+processes of this machine; another place is another `Executor` with its own `Work`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import importlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -21,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import connection
 from queue import Empty
+from time import sleep
 from types import FrameType
 from typing import Any, final
 
@@ -31,6 +34,7 @@ from handrail.errors import HandrailError
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)  # the second is what schedulers send before they kill
 _WAIT = 0.1  # seconds for something to happen
 _AT_ONCE = 50  # messages
+_PATIENCE = 3.0  # seconds that a task may take to stop before it says what it waits for
 
 
 class Task(ABC):
@@ -94,6 +98,14 @@ class End:
     failure: str | None
 
 
+@final
+@dataclass(frozen=True)
+class Hanging:
+    """What a task reports that was asked to stop and does not: where it is."""
+
+    where: str
+
+
 class Work(ABC):
     """Tasks under way."""
 
@@ -139,7 +151,7 @@ class Executor(ABC):
                 while left:
                     for event in work.events():
                         if isinstance(event, Message):
-                            watcher.on_report(event.number, event.content)
+                            _pass_on(event, tasks[event.number].name, watcher)
                             continue
                         left.discard(event.number)
                         failures += [] if event.failure is None else [event.failure]
@@ -148,6 +160,15 @@ class Executor(ABC):
                 work.stop()  # whatever went wrong here, nobody works on for nothing
                 work.close()
         return Outcome(interrupts.stopped, tuple(dict.fromkeys(failures)))
+
+
+def _pass_on(message: Message, name: str, watcher: Watcher) -> None:
+    if isinstance(message.content, Hanging):
+        watcher.on_notice(
+            f"{name} still waits for {message.content.where}. Press Ctrl-C again to stop at once."
+        )
+    else:
+        watcher.on_report(message.number, message.content)
 
 
 @final
@@ -224,7 +245,8 @@ class _Processes(Work):
     def __init__(self, tasks: Sequence[Task], processes: int, modules: tuple[str, ...]) -> None:
         context = multiprocessing.get_context("spawn")  # the same on every system
         self._messages: Any = context.Queue()
-        self._stop = context.Event()
+        # A byte, no Event: that has a lock, which a process could be killed with.
+        self._stop: Any = context.RawValue("b", 0)
         self._tasks = tasks
         self._others = multiprocessing.active_children()
         self._pool = ProcessPoolExecutor(
@@ -251,7 +273,7 @@ class _Processes(Work):
 
     @override
     def stop(self) -> None:
-        self._stop.set()
+        self._stop.value = 1
 
     @override
     def kill(self) -> None:
@@ -278,6 +300,7 @@ _messages: Any = None
 _stop: Any = None
 _orphaned = threading.Event()
 _working = threading.Lock()  # held while a task is done
+_numbers: deque[int] = deque([0], maxlen=1)  # of that task
 
 
 def _initialise(messages: Any, stop: Any, modules: tuple[str, ...]) -> None:
@@ -286,13 +309,14 @@ def _initialise(messages: Any, stop: Any, modules: tuple[str, ...]) -> None:
     # Both reach every process of the group; only the one that watches answers.
     for one in _INTERRUPTS:
         signal.signal(one, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    for watch in (_end_with_parent, _say_where_it_hangs):
+        threading.Thread(target=watch, daemon=True).start()
     for module in modules:
         importlib.import_module(module)
 
 
 def _shall_stop() -> bool:
-    return _orphaned.is_set() or bool(_stop.is_set())
+    return _orphaned.is_set() or bool(_stop.value)
 
 
 def _end_with_parent() -> None:
@@ -305,8 +329,31 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
+def _say_where_it_hangs() -> None:
+    """Whoever pressed Ctrl-C wants to know what does not come back: most often an environment."""
+    while not _stop.value:
+        sleep(_WAIT)
+    if _working.acquire(timeout=_PATIENCE):
+        _working.release()
+    else:
+        _messages.put((_numbers[-1], Hanging(_place())))
+
+
+def _place() -> str:
+    """What the main thread is in, outside of this package."""
+    ours = os.path.dirname(os.path.dirname(__file__))
+    frame: FrameType | None = sys._current_frames()[threading.main_thread().ident or 0]
+    innermost = frame
+    while frame is not None and frame.f_code.co_filename.startswith(ours):
+        frame = frame.f_back
+    found = frame or innermost
+    assert found is not None  # a thread is somewhere
+    return f"{found.f_code.co_name} ({found.f_code.co_filename}, line {found.f_lineno})"
+
+
 def _run(number: int, task: Task) -> str | None:
     """Run one task; what went wrong, or nothing."""
+    _numbers.append(number)
     if _shall_stop():
         return None
     try:
