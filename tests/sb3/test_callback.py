@@ -18,10 +18,16 @@ from numpy.typing import NDArray
 from sb3_contrib import TRPO, MaskablePPO
 from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.callbacks import BaseCallback, CallbackList, EveryNTimesteps
+from stable_baselines3.common.callbacks import (
+    BaseCallback,
+    CallbackList,
+    EvalCallback,
+    EveryNTimesteps,
+)
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import configure
-from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
 
 import handrail as hr
 from handrail._types import Array
@@ -249,9 +255,113 @@ def test_scaling_by_fixed_numbers_as_the_refusal_recommends() -> None:
     ppo(env).learn(64, callback=rail)
     assert rail.worst_violation <= 1e-5
     with pytest.raises(
-        hr.errors.InvalidPolicy, match=r"TransformObservation\(env, lambda seen: seen / s"
+        hr.errors.InvalidPolicy, match=r"TransformObservation\(env, lambda seen: \(seen - m"
     ):
         policy_of(REFUSED["VecNormalize"][0]())
+
+
+class Asking(gym.Wrapper[Any, Any, Any, Any]):
+    """Asks the model at every step what it would do at the constrained states: what acts, acts."""
+
+    model: BaseAlgorithm | None = None
+    worst, steps = -np.inf, 0
+
+    def step(self, action: Any) -> Any:
+        if Asking.model is not None:
+            acting = probabilities(Asking.model, CARTPOLE_STATES)[[0, 1], [0, 1]]
+            Asking.worst = max(Asking.worst, float((0.95 - acting).max()))
+            Asking.steps += 1
+        return self.env.step(action)
+
+
+def asked() -> gym.Env[Any, Any]:
+    return Asking(gym.make("CartPole-v1"))
+
+
+class TestMeasuredFromOutside:
+    """No policy that acts is above the tolerance, by who takes its actions."""
+
+    @pytest.fixture(autouse=True)
+    def nobody_asked(self) -> None:
+        Asking.model, Asking.worst, Asking.steps = None, -np.inf, 0
+
+    def ask(self, model: BaseAlgorithm) -> BaseAlgorithm:
+        Asking.model = model
+        return model
+
+    def test_learning_twice_with_other_callbacks(self) -> None:
+        model = self.ask(ppo(asked(), learning_rate=3e-3))
+        evaluation = EvalCallback(Monitor(asked()), eval_freq=50, n_eval_episodes=1, verbose=0)
+        rail = Handrail(CARTPOLE)
+        model.learn(192, callback=[rail, evaluation])
+        model.learn(128, callback=rail, reset_num_timesteps=False)
+        model.learn(128, callback=Handrail(CARTPOLE), reset_num_timesteps=False)
+        assert Asking.steps > 448  # evaluated episodes, too
+        assert Asking.worst <= 1e-5
+        assert rail.worst_violation <= 1e-5
+
+    def test_saved_loaded_and_continued(self, tmp_path: Path) -> None:
+        model = self.ask(ppo(asked(), learning_rate=3e-3))
+        model.learn(128, callback=Handrail(CARTPOLE))
+        model.save(tmp_path / "model")
+        again = self.ask(PPO.load(tmp_path / "model", env=model.get_env(), device="cpu"))
+        again.learn(128, callback=Handrail(CARTPOLE))
+        assert Asking.steps == 256
+        assert Asking.worst <= 1e-5
+
+    def test_environments_in_other_processes(self) -> None:
+        envs = SubprocVecEnv([lambda: gym.make("CartPole-v1")] * 2)
+        try:
+            model, watch = ppo(envs, learning_rate=3e-3), Watch(CARTPOLE_STATES)
+            model.learn(384, callback=[Handrail(CARTPOLE), watch])
+        finally:
+            envs.close()
+        acting = np.stack(watch.seen)[:, [0, 1], [0, 1]]
+        assert len(acting) == 192
+        assert (0.95 - acting).max() <= REQUIRED
+
+
+class Meddling(BaseCallback):
+    """Changes the policy by itself, as one that averages weights would."""
+
+    def __init__(self, at: str) -> None:
+        super().__init__()
+        self.at = at
+
+    def _change(self, when: str) -> None:
+        if when == self.at:
+            with torch.no_grad():
+                self.model.policy.get_parameter("action_net.weight").data[0].add_(1.0)
+
+    def _on_training_start(self) -> None:
+        self._change("training")
+
+    def _on_rollout_start(self) -> None:
+        self._change("rollout")
+
+    def _on_step(self) -> bool:
+        self._change("step")
+        return True
+
+
+class TestOthersWhoChangeThePolicy:
+    @pytest.mark.parametrize("order", [1, -1])
+    @pytest.mark.parametrize("at", ["training", "rollout", "step"])
+    def test_it_is_held_again_or_refused(self, at: str, order: int) -> None:
+        """Between two steps nothing can be held: what has acted has acted."""
+        watch, rail = Watch(CARTPOLE_STATES), Handrail(CARTPOLE)
+        both: list[BaseCallback] = [rail, Meddling(at)]
+        flat = [*both[::order], watch]
+        if at == "step" or (at == "rollout" and order == 1):
+            with pytest.raises(
+                hr.errors.InvalidArgument, match=r"Something else than Handrail changed the policy"
+            ):
+                ppo().learn(192, callback=flat)
+        else:
+            ppo().learn(192, callback=flat)
+            acting = np.stack(watch.seen)[:, [0, 1], [0, 1]]
+            assert len(acting) == 192
+            assert (0.95 - acting).max() <= REQUIRED
 
 
 class TestRefusedBeforeTraining:
@@ -267,6 +377,21 @@ class TestRefusedBeforeTraining:
         model.set_env(VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")])))
         with pytest.raises(hr.errors.InvalidPolicy, match="VecNormalize"):
             model.learn(64, callback=callback, reset_num_timesteps=False)
+
+    def test_normalisation_that_is_switched_on_meanwhile(self) -> None:
+        envs = VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")]), norm_obs=False)
+
+        class SwitchOn(BaseCallback):
+            def _on_step(self) -> bool:
+                return True
+
+            def _on_rollout_end(self) -> None:
+                envs.norm_obs = True
+
+        model = ppo(envs)
+        with pytest.raises(hr.errors.InvalidPolicy, match="VecNormalize"):
+            model.learn(192, callback=[Handrail(CARTPOLE), SwitchOn()])
+        assert model.num_timesteps == 64  # at the next rollout
 
     @pytest.mark.parametrize(
         ("file", "message"),

@@ -321,7 +321,13 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "VecNormalize": (
         lambda: ppo(VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")]))),
-        r"VecNormalize\(norm_obs=True\) shows the policy other numbers.*norm_obs=False",
+        r"VecNormalize\(norm_obs=True\) shows the policy other numbers than those that constraints "
+        r"speak of, on a scale that moves with every step: .*norm_obs=False",
+    ),
+    "frozen VecNormalize": (
+        lambda: ppo(VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")]), training=False)),
+        r"VecNormalize\(norm_obs=True\) shows the policy other numbers than those that constraints "
+        r"speak of, by averages of its own: .*norm_obs=False",
     ),
     "NormalizeObservation": (
         lambda: ppo(gym.wrappers.NormalizeObservation(gym.make("CartPole-v1"))),

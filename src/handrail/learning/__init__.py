@@ -5,6 +5,7 @@ from handrail.learning.checkpoint import Checkpoint, make_environment
 from handrail.learning.episode import EVALUATION, Act, Episode, Start, drawing, greedy, play
 from handrail.learning.evaluation import Agent, Evaluation, agent_of, evaluate
 from handrail.learning.learner import Learner
+from handrail.learning.normalisation import FIXED, normalised_in_words
 from handrail.learning.player import Player, Round, make_player
 from handrail.learning.progress import in_brief
 from handrail.learning.record import Record, Seconds
@@ -12,6 +13,7 @@ from handrail.learning.reinforce import Reinforce
 
 __all__ = [
     "EVALUATION",
+    "FIXED",
     "Act",
     "Agent",
     "Baseline",
@@ -32,5 +34,6 @@ __all__ = [
     "in_brief",
     "make_environment",
     "make_player",
+    "normalised_in_words",
     "play",
 ]

@@ -30,6 +30,7 @@ from handrail.learning.episode import (
     greedy,
     play,
 )
+from handrail.learning.normalisation import refuse_normalised
 from handrail.policies import Policy, check_fit, clipping, spaces_of
 from handrail.rulebook import AnyConstraints, Rulebook, load_constraints
 from handrail.settings import check_count
@@ -211,6 +212,7 @@ def _made(env: str | gym.Env[Any, Any]) -> gym.Env[Any, Any]:
 def _violations(
     policy: Policy, given: Sequence[Constraint] | Rulebook, env: gym.Env[Any, Any]
 ) -> Violations:
+    refuse_normalised(env)
     if isinstance(given, Rulebook):  # of actions, only the environment knows the ranges
         given.check_spaces(env.observation_space, env.action_space)
     return measure(policy, given)

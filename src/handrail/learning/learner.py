@@ -33,6 +33,7 @@ from handrail.learning.checkpoint import (
 )
 from handrail.learning.episode import EVALUATION, LEARNING, PREDICTION, Episode
 from handrail.learning.evaluation import Agent, Evaluation, agent_of
+from handrail.learning.normalisation import refuse_normalised
 from handrail.learning.player import AnyEnvironment, Round, make_player
 from handrail.learning.progress import goal_of, progress_line
 from handrail.learning.record import Record, Seconds, make_records, share_seconds
@@ -86,6 +87,8 @@ class Learner(ABC):
         self.player = make_player(env, settings.episodes_per_update)
         spaces = self.player.spaces
         given = constraints_of(constraints, spaces)
+        if given:
+            refuse_normalised(self.player.env)
         self.policy = _fresh_policy(spaces, settings.seed) if policy is None else policy
         check_fit(self.policy, spaces)
         self.settings = settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import final
 
 import numpy as np
@@ -68,7 +69,7 @@ class Handrail(BaseCallback):
         self._history: list[Holding] = []
         self._certificates: tuple[Certificate, ...] = ()
         self._told = False  # of a rollout of this training
-        self._left: list[Tensor] | None = None  # the network when training started, held
+        self._held: list[Tensor] = []  # the network as it was last held
 
     @property
     def history(self) -> tuple[Holding, ...]:
@@ -93,7 +94,7 @@ class Handrail(BaseCallback):
     def _init_callback(self) -> None:
         """What cannot be held is refused here, before training; learning on goes on from here."""
         refuse_normalised_observations(self.model)  # the environment may be another one by now
-        self._told, self._left = False, None
+        self._told, self._held = False, []
         if self._pressure is not None:
             self._pressure.end()  # left on another model by a training that was interrupted
         if self._keeper is None or not self._keeper.keeps(self.model):
@@ -108,13 +109,11 @@ class Handrail(BaseCallback):
     def _on_training_start(self) -> None:
         _refuse_several(self.locals.get("callback"))
         self._hold()
-        self._left = self._network()
 
     def _on_rollout_start(self) -> None:
-        self._told = True
-        left, self._left = self._left, None
+        first, self._told = not self._told, True
         # Callbacks behind this one may have changed the policy since training started.
-        if left is None or not all(map(torch.equal, left, self._network())):
+        if not (first and self._is_as_held()):
             self._hold()
 
     def _on_step(self) -> bool:
@@ -123,6 +122,12 @@ class Handrail(BaseCallback):
                 "Nobody told Handrail that a rollout starts, so the constraints are not made to "
                 "hold after updates. Give it to `learn` itself, alone or in a list, not to another "
                 "callback."
+            )
+        if not self._is_as_held():
+            raise InvalidArgument(
+                f"Something else than Handrail changed the policy while it acts, before step "
+                f"{self.num_timesteps}, so what acted may not have obeyed. Have callbacks change "
+                "policies when a rollout starts, and put Handrail behind these in the list."
             )
         return True
 
@@ -133,15 +138,21 @@ class Handrail(BaseCallback):
     def _on_training_end(self) -> None:
         self._hold()
 
+    def _is_as_held(self) -> bool:
+        return bool(self._held) and all(map(torch.equal, self._held, self._network()))
+
     def _network(self) -> list[Tensor]:
-        """A copy of all that decides how the model acts."""
-        return [one.detach().clone() for one in self.model.policy.state_dict().values()]
+        """All that decides how the model acts."""
+        network = self.model.policy
+        return [one.detach() for one in chain(network.parameters(), network.buffers())]
 
     def _hold(self) -> None:
         if self._pressure is not None:
             self._pressure.end()
+        refuse_normalised_observations(self.model)  # which may be switched on while it learns
         assert self._keeper is not None  # _init_callback comes first
         holding, result = self._keeper.hold()
+        self._held = [one.clone() for one in self._network()]
         self._history.append(holding)
         self._certificates = result.certificates
         for name in ("violation_before", "violation_after", "iterations", "active", "seconds"):

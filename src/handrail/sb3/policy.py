@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from handrail._types import Array
 from handrail.errors import InvalidPolicy
+from handrail.learning import FIXED, normalised_in_words
 from handrail.policies import CategoricalPolicy, GaussianPolicy, Policy, Quantity
 
 # An `ActorCriticPolicy`, or sb3-contrib's `MaskableActorCriticPolicy`, which is none but looks it.
@@ -97,12 +98,10 @@ def refuse_normalised_observations(model: BaseAlgorithm) -> None:
     by_gymnasium = any(env.env_is_wrapped(gym.wrappers.NormalizeObservation))
     if by_sb3 or by_gymnasium:
         name = "VecNormalize(norm_obs=True)" if by_sb3 else "NormalizeObservation"
+        moving = normalised is None or not by_sb3 or normalised.training
         raise InvalidPolicy(
-            f"{name} shows the policy other numbers than those that constraints speak of, and "
-            "changes its scale during every rollout. Use VecNormalize(env, norm_obs=False) "
-            "(rewards may be normalised), or scale observations by fixed numbers, for example with "
-            "gymnasium.wrappers.TransformObservation(env, lambda seen: seen / sizes, new_space), "
-            "and write the constraints in these."
+            f"{normalised_in_words(name, moving)} Use VecNormalize(env, norm_obs=False) (rewards "
+            f"may be normalised), or scale observations by fixed numbers, {FIXED}"
         )
 
 
