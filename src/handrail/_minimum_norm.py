@@ -22,20 +22,15 @@ from handrail.errors import SolverFailure
 
 Signs = Array
 
-
 _Method = Callable[[Array, Array, Array], Signs | None]
-
 
 # ‖x‖ beyond this many times what the hardest row needs alone means contradiction: consistent
 # programs gave at most 37, contradictory ones at least 1e4 (docs/explanation/concepts.md).
 CONFLICT_RATIO = 1e3
 
-
 _INFINITE = 1e30  # DAQP's idea of "no bound"
 
-
 _RANK = 1e-12
-
 
 # How much an answer may miss a bound, in the units of the bound; and how much of a multiplier of
 # the wrong sign, relative to the largest, is rounding.
@@ -263,7 +258,6 @@ def _is_optimal(rows: ScaledRows, x: Array, multipliers: Array) -> bool:
 # Price of missing the largest shortfall whole, relative to the cost of the return that the hardest
 # row needs alone. Equal to CONFLICT_RATIO: what a hard program would call contradictory gives way.
 SOFT_PRICE = 1e3
-
 
 _GAP = 1e-6
 

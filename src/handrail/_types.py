@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
 
-
 Indices: TypeAlias = NDArray[np.intp]
-
 
 Mask: TypeAlias = NDArray[np.bool_]

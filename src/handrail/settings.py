@@ -102,7 +102,6 @@ class Everywhere(BaseModel):
 
 _Strategy = Literal["everywhere", "maximum_return", "maximum_deviation"]
 
-
 _Model = Everywhere | MaximumReturn | MaximumDeviation
 
 

@@ -14,7 +14,6 @@ from handrail._text import visible
 
 SCHEMA, ENVIRONMENTS = "constraints.schema.json", "environments.txt"
 
-
 FOLDER = Path(__file__).parent / "texts"
 
 

@@ -15,27 +15,22 @@ from handrail.errors import InvalidArgument, InvalidRulebook
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run, or a group of runs.")]
 
-
 RuleFile = Annotated[
     str, typer.Argument(metavar="FILE|NAME", help="A constraint file, or a bundled one's name.")
 ]
-
 
 Imports = Annotated[
     list[str] | None,
     typer.Option("--import", help="A module to import first: it registers your environments."),
 ]
 
-
 Deterministic = Annotated[
     bool, typer.Option("--deterministic", help="Always the most probable action.")
 ]
 
-
 Over = Annotated[
     str | None, typer.Option(help="Two observations of the picture's plane: phi,phi_dot.")
 ]
-
 
 At = Annotated[list[str] | None, typer.Option(help="Values of the other observations: x=0.")]
 

@@ -17,18 +17,13 @@ from handrail.errors import HandrailError, InvalidArgument
 
 CERTIFICATE = "certificate.json"
 
-
 _FIRST_WORD_AFTER = 1.0  # seconds: shorter proofs need no progress
-
 
 Cells = Annotated[int, typer.Option(min=1, help="Give up after so many cells per bound.")]
 
-
 Seconds = Annotated[float, typer.Option(min=0.0, help="Give up after so long per bound.")]
 
-
 Tolerance = Annotated[float, typer.Option(min=0.0, help="Violations up to this are allowed.")]
-
 
 Proven = Annotated[
     Path,
@@ -38,7 +33,6 @@ Proven = Annotated[
         "Stable-Baselines3 (.zip) wrote. A .zip contains pickles: only files you trust.",
     ),
 ]
-
 
 Rules = Annotated[
     str | None,

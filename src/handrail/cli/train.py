@@ -16,7 +16,6 @@ from handrail.errors import HandrailError
 
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")]
 
-
 CheckpointSeconds = Annotated[float, typer.Option(min=0.0, help="Between checkpoints.")]
 
 

@@ -41,7 +41,6 @@ from handrail.rulebook import AnyConstraints, constraints_of
 # States closer than this, relative to the largest coordinate of any, nearly coincide.
 _NEARLY_COINCIDE = 1e-3
 
-
 _MOST_CONFLICTS = 10
 
 # Of conflicts that only the linear model shows: to search for each takes seconds.

@@ -45,7 +45,6 @@ from handrail.tangent import PolicyGradient
 
 Memory = dict[str, NDArray[Any]]
 
-
 # Violated states that enter at a time, of each region; from as many, worse ones are sought.
 _STATES_A_ROUND = 8
 

@@ -23,7 +23,6 @@ from handrail.tangent import distance, restore, snapshot, unchanged_on_failure
 
 MAX_ROUNDS = 60
 
-
 # A working state leaves when it is further inside than this part of all there is.
 _FAR_INSIDE = 0.6
 

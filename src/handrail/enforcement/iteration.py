@@ -37,16 +37,12 @@ from handrail.tangent import (
 
 MAX_ITERATIONS = 50
 
-
 _HALVINGS = 12
-
 
 # A violation of so many tolerances is a matter of rounding; beyond, no tolerance is meant.
 _NEARLY = 100.0
 
-
 _RESCALE = "rescale the observations so that they vary alike"
-
 
 REMEDY = (
     "Relax one of them, move their states apart, or rescale the observations so that such states "

@@ -27,9 +27,7 @@ from handrail.errors import SolverFailure
 # (matrix, lower, upper, rows) -> answer; `rows` are the program's rows, for names and priorities.
 Solver = Callable[[Array, Array, Array, Indices], MinimumNorm]
 
-
 _ADDED_PER_ROUND = 32
-
 
 # Rows outside the working set may miss their bound by this much, and by rounding.
 _OUTSIDE = 1e-9

@@ -17,7 +17,6 @@ from handrail.errors import InvalidArgument
 
 _SAMPLED = 4000
 
-
 # Gymnasium's way to say "unbounded" is inf, or the largest float32.
 _UNBOUNDED = 1e30
 

@@ -19,10 +19,8 @@ from handrail.constraints import Rows
 # Aim this fraction of the tolerance inside a bound, so that rounding does not leave it just broken.
 _INSIDE = 0.1
 
-
 # The most that is asked of a row at once, to begin with: 4 in log-odds is from 0.5 to 0.98.
 _UNBOUNDED_REACH = 4.0
-
 
 # The same in units of outputs, where rows are not moved in their coordinates.
 _REACH = 0.4

@@ -28,7 +28,6 @@ from handrail.rulebook import AnyConstraints, Rulebook, constraints_of, load_con
 
 _STATES_PER_REGION = 1000
 
-
 _LARGEST_STATE = 100  # numbers; of larger ones, the shape must do
 
 

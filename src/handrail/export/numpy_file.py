@@ -23,7 +23,6 @@ _FORMULAS = "\n".join(
     for activation in (IDENTITY, *ACTIVATIONS.values())
 )
 
-
 # What a user of the file copies. Every file is compared with its policy through these very lines.
 LOADER = f"""\
 from math import erfc

@@ -24,7 +24,6 @@ from handrail.rulebook import AnyConstraints
 
 OPSET = 18
 
-
 INPUT = "observations"
 
 

@@ -20,9 +20,7 @@ from handrail._types import Array
 
 _BLOCK = 256  # hidden units at a time
 
-
 _TOGETHER = 8  # states whose gradients are added up in one pass
-
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

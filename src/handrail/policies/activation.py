@@ -25,13 +25,10 @@ from handrail._types import Array
 
 FloatArray = NDArray[np.floating]
 
-
 # Torch's softplus is its argument from here on: a jump of log(1 + exp(-20)).
 _SOFTPLUS_ENDS = 20.0
 
-
 _LEAK = 0.01
-
 
 _DENSITY_AT_ZERO = (2.0 * np.pi) ** -0.5
 
@@ -172,7 +169,6 @@ RELU = Activation(
     Rectifier(),
 )
 
-
 _TABLE = (
     RELU,
     Activation(
@@ -266,12 +262,9 @@ _TABLE = (
     ),
 )
 
-
 ACTIVATIONS: dict[str, Activation] = {activation.name: activation for activation in _TABLE}
 
-
 ACTIVATION_OF: dict[type[nn.Module], Activation] = {one.kind: one for one in _TABLE}
-
 
 # Behind a layer that has none.
 IDENTITY = Activation(

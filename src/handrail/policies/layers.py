@@ -34,15 +34,12 @@ from handrail.policies.activation import (
 
 _DTYPES = (torch.float64, torch.float32)
 
-
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-
 
 # On every module there is; torch never replaces these dictionaries.
 _GLOBAL_HOOKS: tuple[dict[int, Any], ...] = tuple(
     getattr(torch_module, f"_global{name}") for name in _HOOKS
 )
-
 
 # What of a layer could change what it computes, besides its weights.
 _OPTIONS: dict[type[nn.Module], tuple[str, ...]] = {
@@ -54,7 +51,6 @@ _OPTIONS: dict[type[nn.Module], tuple[str, ...]] = {
     **{kind: activation.options for kind, activation in ACTIVATION_OF.items()},
 }
 
-
 # As torch makes them.
 _FORWARDS = {kind: kind.forward for kind in _OPTIONS}
 _ATTRIBUTES = {
@@ -62,9 +58,7 @@ _ATTRIBUTES = {
     for kind in _OPTIONS
 }
 
-
 _data_ptr = Tensor.data_ptr
-
 
 _requires_grad = attrgetter("requires_grad")
 

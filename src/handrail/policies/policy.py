@@ -21,7 +21,6 @@ from handrail.policies.quantity import Quantity
 # Rows in one forward pass: (rows, 5000) activations that stay in the cache.
 ROWS_PER_PASS = 64
 
-
 # (n,) indices of discrete actions, or (n, n_actions) continuous ones.
 Actions = NDArray[Any]
 

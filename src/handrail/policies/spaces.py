@@ -13,9 +13,7 @@ from handrail.policies.policy import Policy
 
 Discrete = tuple[gym.spaces.Box, gym.spaces.Discrete[Any]]
 
-
 Continuous = tuple[gym.spaces.Box, gym.spaces.Box]
-
 
 Spaces = Discrete | Continuous
 

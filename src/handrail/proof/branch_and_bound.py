@@ -22,14 +22,11 @@ from handrail.regions import Cells, Cover
 # Cells bounded at a time: between two looks at the clock.
 _CELLS_AT_ONCE = 1024
 
-
 # Looked at for violated states at a time: a violation is where bounds are lowest.
 _SUSPECTED_CELLS = 16
 
-
 # Bounded at most after a state was met whose margin is within rounding.
 _CELLS_AFTER_NEAR = 4 * _CELLS_AT_ONCE
-
 
 Watch = Callable[[int, int], None]
 

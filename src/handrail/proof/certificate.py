@@ -44,19 +44,16 @@ from handrail.rulebook import AnyConstraints, constraints_of
 
 Status = Literal["certified", "counterexample", "unknown"]
 
-
 # Values are told in so many parts of 1.
 _SHOWN = 1e6
 
 # Cells with more vertices are bounded by linear relaxation, which does not visit them.
 _MANY_VERTICES = 128
 
-
 _IN_FLOAT64 = (
     "Convert the network with module.double(), which computes 10⁹ times more exactly, or hold it "
     "further inside its bounds"
 )
-
 
 _COARSER = (
     "torch may round products in float32 to fewer bits than float32 has. Call "

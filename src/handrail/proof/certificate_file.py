@@ -26,16 +26,13 @@ from handrail.regions import Points
 
 FORMAT = 2
 
-
 ARITHMETIC = (
     "the network with exactly these weights, evaluated with real numbers or in {dtype}: bounds "
     "exceed what rounding can do"
 )
 
-
 # Of one machine to another: sums are not taken in the same order everywhere.
 _AGREEMENT = 1e-11
-
 
 Certify = Callable[[Constraint], Certificate]
 

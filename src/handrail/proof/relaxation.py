@@ -32,10 +32,8 @@ from handrail.regions import Cells
 
 _LEVELS = 10**6  # there is nothing to narrow
 
-
 # Numbers in the largest array of one block: 64 MiB.
 _BLOCK = 2**23
-
 
 # Above this many vertices a cell's log-sum-exp is bounded term by term.
 _MANY_VERTICES = 256

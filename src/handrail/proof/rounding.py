@@ -23,14 +23,11 @@ from handrail.policies import IDENTITY, Activation, LayerArrays
 
 _Size = Callable[[Activation, Array], Array]
 
-
 # An activation, and a log-sum-exp: units in the last place of what it is given and returns.
 _ULPS = 8.0
 
-
 # These bounds are computed in float64, too: sums of up to a million terms are off by less.
 _OUTWARD = 1.0 + 2.0**-30
-
 
 # More terms than this share of 1/unit, and rounding could be as large as the sum itself.
 _MANY_TERMS = 0.01
@@ -57,7 +54,6 @@ class Arithmetic:
 
 
 FLOAT64 = Arithmetic("float64", 2.0**-53, 2.0**-1022, 1e300, reads_states=True)
-
 
 FLOAT32 = Arithmetic("float32", 2.0**-24, 2.0**-126, 1e37, reads_states=False)
 

@@ -21,10 +21,8 @@ from handrail.regions import Cells
 
 _LEVELS = 12
 
-
 # Numbers in one block of hidden values: 4 MiB, which stay in the cache.
 _BLOCK = 2**19
-
 
 # Of the second tangent, at the vertex where the first is worst.
 _MIXTURES = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0])[:, None, None]

@@ -31,7 +31,6 @@ from handrail.regions.region import Region
 # Rounding must neither put a state of the sphere outside nor drop a cell that touches it.
 _SLACK = 1e-12
 
-
 _EPSILON = float(np.finfo(np.float64).eps)
 
 

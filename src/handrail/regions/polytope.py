@@ -39,9 +39,7 @@ from handrail.regions.region import Region
 # Vertices where more than k half-spaces meet are found several times, up to rounding.
 _SAME = 1e-12
 
-
 _EPSILON = float(np.finfo(np.float64).eps)
-
 
 # A polytope that contains its half-spaces' states for certain is larger by at most this share.
 _GROWTH = 1e-3
@@ -96,7 +94,6 @@ def _follows(wanted: _Plane, by_angle: Sequence[_Plane]) -> bool:
 
 # Half-planes on each side of a direction: several may have almost the same one.
 _NEIGHBOURS = 4
-
 
 _MAX_CORNERS = 1024
 

@@ -22,7 +22,6 @@ _STATES_PER_CORNER = 2
 
 _MAX_DOUBLINGS = 8
 
-
 _SHAPES: dict[str, type[Region]] = {}
 
 

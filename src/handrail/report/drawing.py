@@ -30,19 +30,14 @@ if TYPE_CHECKING:
 
 _POINTS_OF_A_CURVE = 257
 
-
 _DOTS_PER_INCH = 130
-
 
 # From light to dark, so that greyscale keeps the order; not too dark for black lines on it.
 _SHADES = ListedColormap(colormaps["YlGnBu"](np.linspace(0.0, 0.8, 256)), name="probability")
 
-
 HALF = "0.25"  # colour of the line half way: where an action has half of the probability
 
-
 Limits = tuple[float, float]
-
 
 PROBABILITIES: Limits = (0.0, 1.0)
 

@@ -37,13 +37,10 @@ if TYPE_CHECKING:
 # cannot tell the two ends apart, so labelled lines say the sign as well.
 _LESS_AND_MORE = ListedColormap(colormaps["PuOr"](np.linspace(0.1, 0.9, 256)), name="change")
 
-
 # Parts of the range of the output: of a probability 1, of a mean the width of the action's range.
 _LINES = (-0.5, -0.1, 0.1, 0.5)
 
-
 _SMALLEST_SCALE = 0.05
-
 
 _TICKS = 5
 

@@ -20,9 +20,7 @@ from handrail.runs import Run
 
 _SCREEN = "SDL_VIDEODRIVER"
 
-
 _STREAM = 3  # of chance: neither learning nor evaluation
-
 
 _MOST_FRAMES = 300  # of one film; longer ones show every k-th
 

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 _SIZE = 6.4, 3.8
 
-
 BLUE, ORANGE, GREY = "#2166ac", "#b35806", "0.55"
-
 
 Runs = Sequence[Sequence[Record]]  # one sequence of records per seed
 

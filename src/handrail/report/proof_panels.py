@@ -161,12 +161,9 @@ def _sides(certificate: Certificate, rows: Rows) -> tuple[Side, ...]:
 # same: e³ is twenty times the odds of the bound.
 _TICKS = (0.0, 0.02, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0)
 
-
 _MOST_PANELS = 6
 
-
 _PANELS_IN_A_ROW = 3
-
 
 _MOST_SIDES = 2
 

@@ -17,7 +17,6 @@ from handrail.report.subject import AnyRuns, recorded_runs
 
 _COLUMNS = ("seed", "episodes", "first 100", "last 100", "passes from", "worst violation")
 
-
 WINDOW = 100  # episodes of the average that decides whether an environment is solved
 
 

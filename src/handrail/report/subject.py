@@ -136,7 +136,6 @@ class Subject:
 
 Shown: TypeAlias = Run | Learner | Policy | Subject
 
-
 AnyRuns: TypeAlias = Run | Sequence[Run] | str | Path
 
 

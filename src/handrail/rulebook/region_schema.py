@@ -44,13 +44,10 @@ SHAPES = {
     "curve": '{from: 0, to: 1, phi: "0.2 + 0.1*t"}',
 }
 
-
 # Hulls of more dimensions, or of more vertices, take minutes.
 _MAX_DIMENSIONS = 6
 
-
 _MAX_VERTICES = 1000
-
 
 # Volumes are products of several numbers, and must neither overflow nor vanish.
 LARGEST, SMALLEST = 1e30, 1e-30
@@ -104,7 +101,6 @@ def _check_union(parts: list[Any]) -> list[Any]:
 
 Number: TypeAlias = Annotated[float, AfterValidator(_check_size)]
 
-
 Extent: TypeAlias = Annotated[
     Annotated[Number, Tag(NUMBER)]
     | Annotated[
@@ -119,7 +115,6 @@ Extent: TypeAlias = Annotated[
         custom_error_message="expected a number, or a range such as [-2, 2]",
     ),
 ]
-
 
 Formula: TypeAlias = Annotated[
     Annotated[Number, Tag(NUMBER)] | Annotated[str, Tag(TEXT)],

@@ -38,7 +38,6 @@ REQUIRE = "require"
 
 MAX_CONSTRAINTS = 1000
 
-
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -64,7 +63,6 @@ def _check_scalar(value: Any) -> Any:
 Name: TypeAlias = Annotated[
     str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": f"^{_NAME.pattern}$"})
 ]
-
 
 Scalar: TypeAlias = Annotated[bool | int | float | str, BeforeValidator(_check_scalar)]
 
@@ -102,7 +100,6 @@ Values: TypeAlias = Annotated[
         "{from: -2, to: 2, count: 9}",
     ),
 ]
-
 
 Where: TypeAlias = Annotated[dict[str, Values], Field(min_length=1)]
 

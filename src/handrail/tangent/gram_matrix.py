@@ -21,11 +21,9 @@ from handrail.tangent.factors import Factor, Factoriser, OuterFactor, concatenat
 # Factors held at a time; 512 MiB are some 6,500 rows of a 5000-wide network.
 BLOCK_BYTES = 512 * 2**20
 
-
 # Rows of one matrix product: small enough that a symmetric kernel costs little more than half,
 # large enough for the full speed of the product.
 TILE = 256
-
 
 # States whose activations fit in the cache together, block by block.
 _FEW = 64
