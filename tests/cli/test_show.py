@@ -34,3 +34,10 @@ def test_altered_metrics_are_not_shown(group: Path, handrail: Caller, tmp_path: 
         assert code == 2
         assert "is not what the checkpoint was made with" in error
         assert "first 100" not in out
+
+
+def test_a_folder_that_cannot_be_written_is_no_traceback(group: Path, handrail: Caller) -> None:
+    code, _, error = handrail("show", group, "--out", "/proc/nothing/here")
+    assert code == 2
+    assert "error: /proc/nothing" in error
+    assert "No such file or directory. What was saved before is as it was: make room" in error

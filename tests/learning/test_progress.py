@@ -44,12 +44,19 @@ class Notebook:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, widgets: bool) -> None:
         self.shown: list[str] = []
         display, ipywidgets = ModuleType("IPython.display"), ModuleType("ipywidgets")
-        vars(display)["display"] = lambda one: self.shown.append(getattr(one, "text", ""))
+        vars(display)["display"] = self.display
         vars(ipywidgets)["Output"] = self.output
         monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
         monkeypatch.setitem(sys.modules, "IPython.display", display)
         monkeypatch.setitem(sys.modules, "ipywidgets", ipywidgets if widgets else None)
         monkeypatch.setattr(progress, "find_spec", lambda _: "a spec" if widgets else None)
+
+    def display(self, one: Any, raw: bool = False, display_id: bool = False) -> Notebook:
+        self.shown.append(one["text/plain"] if raw else getattr(one, "text", ""))
+        return self
+
+    def update(self, one: Any, raw: bool) -> None:
+        self.display(one, raw)
 
     def output(self) -> Any:
         class Output:
@@ -73,12 +80,12 @@ def test_a_notebook_shows_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "score " in lines[-1]
 
 
-def test_a_notebook_without_widgets_is_not_warned_at_every_step(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_notebook_without_widgets_shows_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = Notebook(monkeypatch, widgets=False)
     learn(Console(force_jupyter=True, width=100), monkeypatch)
-    assert not notebook.shown
+    assert notebook.shown[0] == "learning"
+    assert notebook.shown[-1].startswith("learning 3/3 episodes, score ")
+    assert len(notebook.shown) <= 4
 
 
 def test_goals() -> None:

@@ -46,6 +46,12 @@ def main() -> None:
     except HandrailError as error:
         complain(str(error))
         sys.exit(2)
+    except OSError as error:  # a full disk, a folder that is not ours
+        complain(
+            f"{error.filename or 'A file'}: {error.strerror or error}. What was saved before is as "
+            "it was: make room, or choose another folder."
+        )
+        sys.exit(2)
 
 
 def _print_version(wanted: bool) -> None:

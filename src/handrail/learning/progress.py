@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from time import monotonic
 from typing import final
 
 from rich.console import Console
@@ -15,6 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from handrail.errors import InvalidArgument
 from handrail.learning.record import Record
 from handrail.settings import check_count
+
+_SECONDS_A_LINE = 0.5  # in a notebook without widgets
 
 
 @final
@@ -55,7 +58,11 @@ def in_brief(records: Sequence[Record]) -> str:
 def progress_line(goal: Goal, shown: bool) -> Iterator[Callable[[Sequence[Record], int], None]]:
     """Yields a function that takes the newest records and what is done of the goal."""
     console = Console(stderr=True)
-    if not (shown and _can_be_animated(console)):
+    if shown and console.is_jupyter and find_spec("ipywidgets") is None:
+        with _line_in_a_notebook(goal) as advance:
+            yield advance
+        return
+    if not (shown and (console.is_terminal or console.is_jupyter)):
         yield lambda _records, _done: None
         return
     progress = Progress(
@@ -78,6 +85,22 @@ def progress_line(goal: Goal, shown: bool) -> Iterator[Callable[[Sequence[Record
         progress.refresh()  # in a notebook, rich leaves the end out
 
 
-def _can_be_animated(console: Console) -> bool:
-    """Terminals, and notebooks with widgets, without which rich could only warn at every step."""
-    return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
+@contextmanager
+def _line_in_a_notebook(goal: Goal) -> Iterator[Callable[[Sequence[Record], int], None]]:
+    """A line of text that is written anew, for notebooks without the widgets that rich needs."""
+    from IPython.display import display  # noqa: PLC0415  (only there in a notebook)
+
+    recent: deque[Record] = deque(maxlen=100)
+    shown = display({"text/plain": "learning"}, raw=True, display_id=True)
+    last = monotonic()
+
+    def advance(records: Sequence[Record], done: int) -> None:
+        nonlocal last
+        recent.extend(records)
+        if done < goal.amount and monotonic() - last < _SECONDS_A_LINE:
+            return
+        last = monotonic()
+        line = f"learning {done}/{goal.amount} {goal.unit}, {in_brief(tuple(recent))}"
+        shown.update({"text/plain": line}, raw=True)
+
+    yield advance
