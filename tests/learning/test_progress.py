@@ -84,7 +84,7 @@ def test_a_notebook_without_widgets_shows_plain_text(monkeypatch: pytest.MonkeyP
     notebook = Notebook(monkeypatch, widgets=False)
     learn(Console(force_jupyter=True, width=100), monkeypatch)
     assert notebook.shown[0] == "learning"
-    assert notebook.shown[-1].startswith("learning 3/3 episodes, score ")
+    assert notebook.shown[-1].startswith("learning, 3 of 3 episodes: score ")
     assert len(notebook.shown) <= 4
 
 

@@ -100,7 +100,7 @@ def _line_in_a_notebook(goal: Goal) -> Iterator[Callable[[Sequence[Record], int]
         if done < goal.amount and monotonic() - last < _SECONDS_A_LINE:
             return
         last = monotonic()
-        line = f"learning {done}/{goal.amount} {goal.unit}, {in_brief(tuple(recent))}"
+        line = f"learning, {done} of {goal.amount} {goal.unit}: {in_brief(tuple(recent))}"
         shown.update({"text/plain": line}, raw=True)
 
     yield advance
