@@ -38,6 +38,7 @@ ABOUT_MORE = {  # tests that are not about one module
     "fuzz/test_certificates.py": "files of certificates, from reading to proving again",
     "fuzz/test_rulebooks.py": "files of constraints, from reading to the terminal",
     "rulebook/test_limits.py": "sizes that are refused, wherever a file says them",
+    "cli/test_shaped_observations.py": "boards and the like, by every verb and command",
     "fuzz/test_runs.py": "folders of runs, from opening to learning on",
     "runs/test_kills.py": "every command that writes, killed",
 }

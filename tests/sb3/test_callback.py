@@ -420,7 +420,7 @@ class TestRefusedBeforeTraining:
         ("shape", "message"),
         [
             ((36, 36, 1), r"shape \(36, 36, 1\), .*\(1, 36, 36\). Images come with their channels"),
-            ((1296,), "Give the states the shape of the observations"),
+            ((1296,), r"flat images do not say where their channels are; .* shape \(1, 36, 36\)"),
             ((1, 2, 3), r"shape \(1, 2, 3\), but the policy observes \(1, 36, 36\)\.$"),
         ],
     )

@@ -148,3 +148,37 @@ class Pixels(gym.Env[Any, Any]):
 
     def _observe(self) -> Any:
         return self.np_random.integers(0, 256, (3, 4, 2)).astype(np.uint8)
+
+
+class Board(gym.Env[Any, Any]):
+    """A piece on a board of 5 × 5, which observes the board; a step pays 1 for moving right."""
+
+    def __init__(self) -> None:
+        self.observation_space = gym.spaces.Box(0.0, 1.0, (5, 5))
+        self.action_space = gym.spaces.Discrete(2)
+        self.steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        return self._observe(), float(action == 1), self.steps >= 8, False, {}
+
+    def _observe(self) -> Any:
+        return piece(*self.np_random.integers(0, 5, 2)).astype(np.float32)
+
+
+def piece(row: int, column: int) -> Any:
+    """The board (5, 5) with a piece there."""
+    board = np.zeros((5, 5))
+    board[row, column] = 1.0
+    return board
+
+
+BOARD = "Handrail/Board-v0"
+gym.register(BOARD, entry_point="tests.support.environments:Board")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,13 @@ class References:
 def given_references(
     states: ArrayLike, constraints: Sequence[Constraint], origin: str = "given"
 ) -> References:
-    """States (n, *observation_shape) that somebody knows about, such as visited ones."""
+    """States that somebody knows about, such as visited ones.
+
+    Args:
+        states: (n, *observation_shape); where constraints speak of flat states, they become so.
+        constraints: whose states are left out.
+        origin: where the states came from, in words.
+    """
     try:
         array = np.asarray(states, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -52,6 +59,8 @@ def given_references(
             f"Reference states are an array of numbers (n, *observation_shape): {error}."
         ) from error
     shape = constraints[0].states.shape[1:]
+    if array.ndim > 2 and shape == (math.prod(array.shape[1:]),):
+        array = array.reshape(len(array), *shape)
     if array.ndim < 2 or not len(array) or array.shape[1:] != shape:
         raise InvalidArgument(
             f"Reference states must have the shape (n, {', '.join(map(str, shape))}) with n > 0, "

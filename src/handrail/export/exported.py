@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,18 +160,17 @@ def _noise(policy: Policy, n_actions: int) -> dict[str, list[float]]:
 def _states_to_compare(
     policy: Policy, constraints: Sequence[Constraint], states: ArrayLike | None
 ) -> Array:
-    known = [constraint.states for constraint in constraints]
-    if states is not None:
-        known.append(_as_states(states))
-    shapes = {one.shape[1:] for one in known} or {_observed_shape(policy)}
-    if len(shapes) > 1:
-        raise InvalidArgument(
-            f"The states have shape {known[-1].shape[1:]}, but constraints speak of states of "
-            f"shape {known[0].shape[1:]}."
-        )
-    shape = shapes.pop()
-    known.append(np.zeros((1, *shape)))
-    given = np.concatenate(known)
+    """(n, *observation_shape) as given states have it; those of constraints may be flat."""
+    stated = [constraint.states for constraint in constraints]
+    known = [*([] if states is None else [_as_states(states)]), *stated]
+    shape = known[0].shape[1:] if known else _observed_shape(policy)
+    for one in stated:
+        if one.shape[1:] not in (shape, (math.prod(shape),)):
+            raise InvalidArgument(
+                f"The states have shape {shape}, but constraints speak of states of shape "
+                f"{one.shape[1:]}."
+            )
+    given = np.concatenate([*(one.reshape(-1, *shape) for one in known), np.zeros((1, *shape))])
     reach = np.maximum(np.abs(given).max(axis=0), 1.0)
     chance = np.random.default_rng(0).standard_normal((_RANDOM_STATES, *shape))
     return np.concatenate([given, chance * reach])

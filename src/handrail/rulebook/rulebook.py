@@ -7,6 +7,7 @@ bundled name, and gives the constraints, checked to be about the policy they are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any, final
 
 import gymnasium as gym
-import numpy as np
 from pydantic import ValidationError
 
 from handrail.constraints import Constraint
@@ -296,18 +296,21 @@ def constraints_of(
 
 
 def _refuse_other_shapes(constraints: Sequence[Constraint], space: gym.Space[Any]) -> None:
+    """States have the shape of the observations, or are flat: in C order, as a file names them."""
+    observed = space.shape or ()
     for one in constraints:
-        if isinstance(one, Constraint) and one.states.shape[1:] != space.shape:
+        if isinstance(one, Constraint):
             shape = one.states.shape[1:]
-            raise ShapeMismatch(
-                f"{one.name!r} speaks of states of shape {shape}, but the policy observes "
-                f"{space.shape}.{_hint(shape, space.shape or ())}"
-            )
+            if shape not in (observed, (math.prod(observed),)):
+                raise ShapeMismatch(
+                    f"{one.name!r} speaks of states of shape {shape}, but the policy observes "
+                    f"{observed}.{_hint(shape, observed)}"
+                )
 
 
 def _hint(shape: tuple[int, ...], observed: tuple[int, ...]) -> str:
     if len(shape) == 3 and (shape[2], *shape[:2]) == observed:
         return " Images come with their channels first: numpy.moveaxis(state, -1, 0)."
-    if np.prod(shape) == np.prod(observed):
-        return " Give the states the shape of the observations."
+    if math.prod(shape) == math.prod(observed):
+        return " Give the states the shape of the observations, or flat ones: state.reshape(-1)."
     return ""

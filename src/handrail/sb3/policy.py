@@ -192,14 +192,13 @@ def _actor_of(policy: ActorCritic) -> nn.Module:
     """
     extractor = policy.pi_features_extractor
     layers = [policy.mlp_extractor.policy_net, policy.action_net]
-    shape: tuple[int, ...] = policy.observation_space.shape
-    scaled = policy.normalize_images and is_image_space(policy.observation_space)
-    if type(extractor) is FlattenExtractor and not scaled:
-        flatten = [nn.Flatten()] if len(shape) > 1 else []
+    space: gym.spaces.Box = policy.observation_space
+    if type(extractor) is FlattenExtractor and not is_image_space(space):
+        flatten = [nn.Flatten()] if len(space.shape) > 1 else []
         return nn.Sequential(*flatten, *layers)
     if _shares_parameters(extractor, _critic_parts(policy)):
-        return PreparedActor(_features(policy, extractor), nn.Sequential(*layers), shape)
-    return PreparedActor(_as_seen(policy), nn.Sequential(extractor, *layers), shape)
+        return PreparedActor(_features(policy, extractor), nn.Sequential(*layers), space)
+    return PreparedActor(_as_seen(policy), nn.Sequential(extractor, *layers), space)
 
 
 def _critic_parts(policy: ActorCritic) -> tuple[nn.Module, ...]:
@@ -245,25 +244,42 @@ class PreparedActor(nn.Module):
         prepare: observations (n, *observation_shape) to what the layers take. A plain function:
             copies of the module share it, and nothing it uses is among the module's parameters.
         layers: to the raw outputs (n, n_actions).
-        observation_shape: of one observation, which the layers do not tell.
+        space: of the observations, which the layers do not tell.
     """
 
     def __init__(
         self,
         prepare: Callable[[Tensor], Tensor],
         layers: nn.Sequential,
-        observation_shape: tuple[int, ...],
+        space: gym.spaces.Box,
     ) -> None:
         super().__init__()
         self._prepare = prepare
-        self.observation_shape = observation_shape
+        self._is_image = is_image_space(space)
+        self.observation_shape = space.shape
         self.layers = layers
 
     def forward(self, observations: Tensor) -> Tensor:
-        """Raw outputs (n, n_actions), in the precision of the layers."""
+        """Raw outputs (n, n_actions), in the precision of the layers; flat observations, too."""
         dtype = next(self.layers.parameters()).dtype
-        outputs: Tensor = self.layers(self._prepare(observations).to(dtype))
+        outputs: Tensor = self.layers(self._prepare(self._in_shape(observations)).to(dtype))
         return outputs
+
+    def _in_shape(self, observations: Tensor) -> Tensor:
+        """(n, *observation_shape), of flat ones in C order.
+
+        Not of images: Stable-Baselines3 puts their channels first where the environment has them
+        last, so the same numbers would be another image here than in the environment.
+        """
+        if observations.shape[1:] == self.observation_shape:
+            return observations
+        if self._is_image:
+            raise ValueError(
+                f"flat images do not say where their channels are; give them the shape "
+                f"{self.observation_shape}"
+            )
+        shaped: Tensor = observations.unflatten(1, self.observation_shape)
+        return shaped
 
 
 def _by_distribution(policy: ActorCritic, actor: nn.Module) -> Policy:
