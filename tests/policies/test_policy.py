@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import chisquare
-from torch import nn
+from torch import Tensor, nn
 
 import handrail as hr
 from handrail.policies import ACTIVATIONS
@@ -232,6 +232,48 @@ class Casting(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.layer(x.float())  # type: ignore[no-any-return]
+
+
+class Counting(nn.Module):
+    """Remembers how many states it was shown, and answers accordingly."""
+
+    seen: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen = self.seen + len(x)
+        return self.linear(x) * self.seen  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("make", "buffer"),
+    [
+        (lambda: nn.utils.spectral_norm(nn.Linear(3, 2)), "weight_u"),
+        (lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(3, 2)), "_u"),
+        (Counting, "seen"),
+    ],
+)
+def test_a_network_that_remembers_states_is_refused_and_forgets_them(
+    make: Callable[[], nn.Module], buffer: str
+) -> None:
+    torch.manual_seed(0)
+    policy = hr.CategoricalPolicy(nn.Sequential(make(), nn.Linear(2, 2)))
+    before = {name: value.clone() for name, value in policy.module.state_dict().items()}
+    rule = hr.AtLeast(0.9, 0, hr.Points([1.0, 2.0, 3.0]))
+    with pytest.raises(
+        hr.errors.InvalidPolicy, match=f"changes its buffer '{buffer}' whenever.*eval"
+    ):
+        hr.enforce(policy, [rule])
+    after = policy.module.state_dict()
+    assert after.keys() == before.keys()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    if make is not Counting:
+        policy.module.eval()
+        assert hr.enforce(policy, [rule]).satisfied
 
 
 def test_a_float64_copy_where_the_module_allows_it() -> None:

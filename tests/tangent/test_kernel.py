@@ -53,6 +53,26 @@ class PerPosition(nn.Module):
         return self.head(torch.tanh(self.token(x[..., None])).flatten(1))  # type: ignore[no-any-return]
 
 
+class Guarded(nn.Module):
+    """Looks at numbers before it computes with them, which torch.func does not allow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(3))
+        self.head = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert bool((x * self.scale).isfinite().all())
+        return self.head(torch.tanh(x * self.scale))  # type: ignore[no-any-return]
+
+
+def hooked() -> nn.Sequential:
+    """All of its first layer is dead at some states: these say nothing about a closed form."""
+    module = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 3))
+    module[0].register_forward_hook(lambda _layer, _inputs, output: 2.0 * output - 1.0)
+    return module
+
+
 def frozen_parts() -> nn.Sequential:
     module = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 3))
     module[0].requires_grad_(False)
@@ -92,6 +112,13 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], Array]] = {
         FLAT,
     ),
     "batch norm in eval mode": (batch_norm_in_eval_mode, FLAT),
+    "prelu": (lambda: nn.Sequential(nn.Linear(3, 8), nn.PReLU(), nn.Linear(8, 3)), FLAT),
+    "prelu of each unit": (
+        lambda: nn.Sequential(nn.Linear(3, 4), nn.PReLU(4), nn.Linear(4, 3)),
+        FLAT,
+    ),
+    "a guard": (Guarded, FLAT),
+    "a hook on a layer": (hooked, FLAT),
     "convolutions": (
         lambda: nn.Sequential(
             *(nn.Conv2d(2, 3, 3, stride=2, padding=1), nn.ReLU()),
@@ -179,6 +206,8 @@ def test_kernel_agrees_with_torch_func(name: str) -> None:
         ("convolutions", 3, 0),
         ("layer norm", 2, 2),
         ("grouped convolution", 1, 2),
+        ("prelu", 2, 1),
+        ("a hook on a layer", 1, 2),
         ("frozen parts", 2, 0),
         ("tied weights", 0, 5),
         ("linear at several positions", 2, 0),
@@ -247,6 +276,18 @@ def test_a_float32_network_has_a_float64_kernel() -> None:
     )
     assert kernel.dtype == np.float64
     np.testing.assert_allclose(kernel, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+def test_what_is_dead_at_some_states_is_not_taken_for_a_closed_form_there() -> None:
+    torch.manual_seed(0)
+    policy = hr.CategoricalPolicy(hooked().double())
+    with torch.no_grad():
+        policy.module[0].bias.sub_(2.0)  # type: ignore[index]
+    dead, alive = np.zeros((2, 3)), 20.0 * FLAT[:3]
+    for states, other in ((dead, alive), (alive, dead)):
+        expected = double_loop(policy, states, other)
+        kernel = hr.tangent.tangent_kernel(policy, states, other)
+        np.testing.assert_allclose(kernel, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(

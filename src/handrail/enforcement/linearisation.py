@@ -69,7 +69,7 @@ class Linearisation:
         if columns is None:
             right, row_of_right = left, row_of_left
         else:
-            right, row_of_right = self._functionals(columns)
+            right, row_of_right = self._functionals(columns, like=left)
         samples = gram(left, right)[:, 0, :, 0]
         kernel = _sum_groups(_sum_groups(samples, row_of_left).T, row_of_right).T
         if not np.isfinite(kernel).all():
@@ -92,13 +92,15 @@ class Linearisation:
             f"its state is {states.max():.2g}. Leave such states out, or rescale the observations."
         )
 
-    def _functionals(self, indices: Indices) -> tuple[Functionals, Indices]:
+    def _functionals(
+        self, indices: Indices, like: Functionals | None = None
+    ) -> tuple[Functionals, Indices]:
         by_row = self._rows.samples
         slices = [by_row[i] for i in indices]
         chosen = np.concatenate([np.arange(s.start, s.stop) for s in slices])
         groups = np.repeat(np.arange(len(slices)), [s.stop - s.start for s in slices])
         weights = self._raw_weights[chosen, None, :]
-        return Functionals(self._policy, self._rows.states[chosen], weights), groups
+        return Functionals(self._policy, self._rows.states[chosen], weights, like), groups
 
 
 def _sum_groups(matrix: Array, group_of_row: Indices) -> Array:

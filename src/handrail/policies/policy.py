@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -162,7 +163,7 @@ class Policy(ABC):
 
     def _torch_raw(self, inputs: Tensor) -> Array:
         _refuse_mixing_of_samples(self.module)
-        with torch.no_grad():
+        with torch.no_grad(), _keeping_buffers(self.module):
             chunks = [self.module(chunk) for chunk in inputs.split(ROWS_PER_PASS)]
         first = chunks[0]
         if not isinstance(first, Tensor) or first.ndim != 2:
@@ -242,3 +243,37 @@ def _refuse_mixing_of_samples(module: nn.Module) -> None:
                 f"{type(part).__name__} '{name}' is random in training mode, so the policy is not "
                 "a function of the state. Call module.eval() first."
             )
+
+
+@contextmanager
+def _keeping_buffers(module: nn.Module) -> Iterator[None]:
+    """Refuse a module that remembers what it is shown, and let it forget that.
+
+    Spectral normalisation in training mode is one: every pass improves its weights a little, so
+    what is measured is not what acts next.
+    """
+    held = [
+        (part, name, one, _version(one), None if one is None else one.clone())
+        for part in module.modules()
+        for name, one in part._buffers.items()
+    ]
+    changed = None
+    try:
+        yield
+    finally:
+        for part, name, one, version, value in held:
+            if part._buffers.get(name) is not one or _version(one) != version:
+                changed = changed or f"{type(part).__name__} changes its buffer {name!r}"
+                part._buffers[name] = one
+                if one is not None and value is not None:
+                    one.copy_(value)
+    if changed is not None:
+        raise InvalidPolicy(
+            f"{changed} whenever it is evaluated, so every state alters the policy of the next "
+            "one. Call module.eval() first, or keep what it remembers out of the network."
+        )
+
+
+def _version(buffer: Tensor | None) -> int:
+    """Raised by whatever writes into it; not counted of tensors made for inference."""
+    return 0 if buffer is None or buffer.is_inference() else buffer._version

@@ -175,6 +175,7 @@ class Factoriser:
         self._rest = {
             name: p for name, p in trainable.items() if id(p) in gradients and id(p) not in covered
         }
+        self._vectorises = bool(self._rest) and self._is_vectorised(example[:_PROBES])
 
     def __call__(self, inputs: Tensor, logit_weights: Tensor) -> list[Factor]:
         """Factors of the functionals w · logits(s), for inputs (n, …), weights (n, r, m)."""
@@ -192,7 +193,49 @@ class Factoriser:
         return factors
 
     def _remaining(self, inputs: Tensor, logit_weights: Tensor) -> StoredFactor:
-        """Gradients of all other parameters, state by state (torch.func)."""
+        """Gradients of all other parameters."""
+        gradients = self._at_once if self._vectorises else self._one_by_one
+        return StoredFactor(gradients(inputs, logit_weights).double())
+
+    def _is_vectorised(self, probes: Tensor) -> bool:
+        """Whether torch can do it for all states at once.
+
+        Not taken on trust either: of some layers (PReLU, torch 2.13) gradients of one state get
+        the shape, or the values, of others.
+        """
+        # An even number of states and an odd one of functionals: nothing that is mixed up fits.
+        inputs, r = torch.cat([probes, probes]), 3
+        with torch.no_grad():
+            n_actions = self._module(probes[:1]).shape[1]
+        weights = torch.linspace(0.5, 1.5, r * len(inputs) * n_actions).to(inputs)
+        weights = weights.view(len(inputs), r, n_actions)
+        try:
+            claimed = self._at_once(inputs, weights)
+        except RuntimeError:  # data-dependent control flow, shapes that do not match
+            return False
+        return _agree(claimed, self._one_by_one(inputs, weights))
+
+    def _one_by_one(self, inputs: Tensor, logit_weights: Tensor) -> Tensor:
+        """(n, r, n_parameters), by a backward pass for each."""
+        parameters = tuple(self._rest.values())
+        rows = []
+        for state, weights in zip(inputs, logit_weights, strict=True):
+            with torch.enable_grad():
+                logits = self._module(state[None])[0]
+            for one in weights:
+                parts = torch.autograd.grad(
+                    logits,
+                    parameters,
+                    one,
+                    retain_graph=True,
+                    allow_unused=True,
+                    materialize_grads=True,
+                )
+                rows.append(torch.cat([part.flatten() for part in parts]))
+        return torch.stack(rows).view(*logit_weights.shape[:2], -1)
+
+    def _at_once(self, inputs: Tensor, logit_weights: Tensor) -> Tensor:
+        """(n, r, n_parameters), by torch.func."""
 
         def selected(parameters: dict[str, Tensor], state: Tensor, weights: Tensor) -> Tensor:
             logits = call_with(self._module, parameters, state[None])
@@ -203,7 +246,7 @@ class Factoriser:
         per_state = vmap(per_functional, in_dims=(None, 0, 0))
         with torch.no_grad():  # torch.func.grad does not mind; the outer graph is not needed
             gradients = per_state(dict(self._rest), inputs, logit_weights)
-        return StoredFactor(torch.cat([g.flatten(2) for g in gradients.values()], dim=2).double())
+        return torch.cat([part.flatten(2) for part in gradients.values()], dim=2)
 
 
 def _has_closed_form(layer: nn.Module) -> bool:
@@ -225,7 +268,8 @@ def _is_confirmed(
     """Whether the layer's parameters have the gradient that the closed form says, on real states.
 
     Not taken on trust: a parameter may be shared, or used through another door as well (weight
-    tying, `functional.linear`).
+    tying, `functional.linear`), or a hook may change what the layer returns. A gradient of 0 says
+    nothing.
     """
     own = [p for p in layer.parameters(recurse=False) if p.requires_grad]
     if any(id(p) not in gradients for p in own):
@@ -233,6 +277,13 @@ def _is_confirmed(
     signal = _signals(logits, [call], weights[:, None, :])[0]
     claimed = torch.cat([f.total() for f in _factors_of(layer, call.inputs, signal)])
     actual = torch.cat([gradients[id(p)].flatten() for p in own])
+    return bool(actual.any()) and _agree(claimed, actual)
+
+
+def _agree(claimed: Tensor, actual: Tensor) -> bool:
+    """Whether two gradients are the same, up to rounding."""
+    if claimed.shape != actual.shape:
+        return False
     eps = torch.finfo(actual.dtype).eps
     return bool((claimed - actual).abs().max() <= 1e3 * eps * actual.abs().max())
 

@@ -18,6 +18,9 @@ from handrail._types import Array
 from handrail.policies import ROWS_PER_PASS, Policy
 from handrail.tangent.factors import Factor, Factoriser, OuterFactor, concatenate_factors
 
+# Inputs (n, …) and weights (n, r, n_actions) to the factors of every layer.
+Factorise = Callable[[Tensor, Tensor], list[Factor]]
+
 # Factors held at a time; 512 MiB are some 6,500 rows of a 5000-wide network.
 BLOCK_BYTES = 512 * 2**20
 
@@ -37,13 +40,23 @@ class Functionals:
         policy: whose network.
         states: (n, *observation_shape).
         raw_weights: (n, r, n_actions).
+        like: those that these are multiplied with, if others. Which layers have factors is found
+            out by trial, so on other states it could be others.
     """
 
-    def __init__(self, policy: Policy, states: ArrayLike, raw_weights: Array) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        states: ArrayLike,
+        raw_weights: Array,
+        like: Functionals | None = None,
+    ) -> None:
         self._inputs = policy.to_tensor(states)
         self._weights = torch.as_tensor(raw_weights).to(self._inputs)
         self._fused = policy.fused()
-        self._factorise = _factoriser(policy, self._inputs)
+        self._factorise: Factorise = (
+            _factoriser(policy, self._inputs) if like is None else like._factorise
+        )
         self.shape = self._weights.shape[:2]
 
     def gram_of_few(self) -> Array | None:
@@ -72,8 +85,8 @@ class Functionals:
         return [concatenate_factors(parts) for parts in zip(*passes, strict=True)]
 
 
-def _factoriser(policy: Policy, example: Tensor) -> Callable[[Tensor, Tensor], list[Factor]]:
-    """Inputs (n, …) and weights (n, r, n_actions) to factors, without a graph where it can be."""
+def _factoriser(policy: Policy, example: Tensor) -> Factorise:
+    """Without a graph where it can be."""
     layers = policy.layers()
     if layers is None or not layers.trainable:
         return Factoriser(policy.module, example)

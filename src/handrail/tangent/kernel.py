@@ -35,20 +35,22 @@ def tangent_kernel(
         kernel = _of_probabilities(policy, states, other)
     else:
         rows = _of_all_actions(policy, states)
-        kernel = gram(rows, rows if other is None else _of_all_actions(policy, other))
+        kernel = gram(rows, rows if other is None else _of_all_actions(policy, other, rows))
     n, n_actions, other_n, _ = kernel.shape
     return kernel.reshape(n * n_actions, other_n * n_actions) if flat else kernel
 
 
-def _of_all_actions(policy: Policy, states: ArrayLike) -> Functionals:
+def _of_all_actions(
+    policy: Policy, states: ArrayLike, like: Functionals | None = None
+) -> Functionals:
     n, n_actions = policy.outputs(states).shape
-    return Functionals(policy, states, np.tile(np.eye(n_actions), (n, 1, 1)))
+    return Functionals(policy, states, np.tile(np.eye(n_actions), (n, 1, 1)), like)
 
 
 def _of_probabilities(policy: Policy, states: ArrayLike, other: ArrayLike | None) -> Array:
     rows, completion = _all_but_the_likeliest(policy, states)
     columns, other_completion = (
-        (rows, completion) if other is None else _all_but_the_likeliest(policy, other)
+        (rows, completion) if other is None else _all_but_the_likeliest(policy, other, rows)
     )
     return _complete(gram(rows, columns), completion, other_completion)
 
@@ -65,7 +67,9 @@ def predict_change(policy: Policy, batch: Batch, states: ArrayLike, step_size: f
     return policy.through_head(policy.outputs(states), raw_changes)
 
 
-def _all_but_the_likeliest(policy: Policy, states: ArrayLike) -> tuple[Functionals, Array]:
+def _all_but_the_likeliest(
+    policy: Policy, states: ArrayLike, like: Functionals | None = None
+) -> tuple[Functionals, Array]:
     """π(a|s) of all actions but the likeliest, as weights (n, n_A - 1, n_A) on the logits.
 
     Probabilities add up to 1, so the gradient of one action is minus the sum of the others': for
@@ -81,7 +85,7 @@ def _all_but_the_likeliest(policy: Policy, states: ArrayLike) -> tuple[Functiona
     weights = [policy.through_head(probabilities, one) for one in kept.transpose(1, 0, 2)]
     completion = kept.transpose(0, 2, 1).copy()
     completion[np.arange(len(likeliest)), likeliest] = -1.0
-    return Functionals(policy, states, np.stack(weights, axis=1)), completion
+    return Functionals(policy, states, np.stack(weights, axis=1), like), completion
 
 
 def _complete(kernel: Array, rows: Array, columns: Array) -> Array:
