@@ -37,10 +37,21 @@ def test_nothing_finer_is_held_than_float32_tells_apart() -> None:
     rules = [hr.AtMost(750.0, hr.Mean(0), HERE), hr.AtLeast(-10.0, hr.Mean(0), HERE, name="low")]
     rows = expand(rules, policy).fixed
     spacings = 4.0 * np.finfo(np.float32).eps * 750.0
-    assert Tolerance(1e-6).to_hold(policy, rows) == pytest.approx(spacings)
+    assert Tolerance().to_hold(policy, rows) == pytest.approx(spacings)
     assert Tolerance().to_measure(policy, rows) == pytest.approx(spacings)
     assert Tolerance(1e-6).to_measure(policy, rows) == 1e-6  # measured as it was asked for
     assert Tolerance(1e-6).to_hold(gaussian(3, 1), rows) == 1e-6
+
+
+def test_a_tolerance_that_float32_cannot_hold_is_refused_with_the_finest() -> None:
+    policy = in_float32()
+    before = [p.detach().clone() for p in policy.parameters]
+    expected = r"in float32 cannot hold .* within 1e-09: .* no better than 2\.9e-07.*double"
+    for verb in (hr.enforce, hr.edit):
+        with pytest.raises(InvalidArgument, match=expected):
+            verb(policy, RULES, tolerance=1e-9)
+    assert all(torch.equal(a, b) for a, b in zip(policy.parameters, before, strict=True))
+    assert hr.enforce(policy, RULES, tolerance=2.9e-7).tolerance == 2.9e-7  # as the message says
 
 
 def test_verbs_agree() -> None:

@@ -55,8 +55,16 @@ class Tolerance:
         return max(usual, finest_tolerance(policy, measured))
 
     def to_hold(self, policy: Policy, rows: Rows | None) -> float:
-        """The same, but nothing finer is asked of a policy than it computes."""
-        return max(self.to_measure(policy, rows), finest_tolerance(policy, rows))
+        """The same; refused if it is finer than the policy computes."""
+        finest = finest_tolerance(policy, rows)
+        if self.given is not None and self.given < finest:
+            precision = str(policy.dtype).removeprefix("torch.")
+            raise InvalidArgument(
+                f"A policy in {precision} cannot hold its bounds to within {self.given:g}: numbers "
+                f"of their size are known to no better than {_rounded_up(finest)}. Give a "
+                "tolerance of at least that, or convert the network with module.double()."
+            )
+        return self.to_measure(policy, rows)
 
 
 def check_tolerance(given: Any, *, zero: bool) -> None:
@@ -77,3 +85,9 @@ def finest_tolerance(policy: Policy, rows: Rows | Violations | None) -> float:
     bounds = np.abs([rows.lower, rows.upper])
     largest = bounds[np.isfinite(bounds)].max(initial=0.0)
     return _SPACINGS * torch.finfo(policy.dtype).eps * float(largest)
+
+
+def _rounded_up(value: float) -> str:
+    """Two digits, not below the value."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{math.ceil(value / unit) * unit:.2g}"
