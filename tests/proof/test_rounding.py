@@ -216,6 +216,25 @@ def test_the_acting_policy_is_as_near_as_the_model_says(name: str, dtype: torch.
         assert allowed.max() <= 1e9 * (1e-8 if used is FLOAT64 else 1.0) + 1e3 * jump
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_violation_counts_by_the_rounding_of_its_own_state(dtype: torch.dtype) -> None:
+    """Near 0 numbers are known far better than at the other end of the box."""
+    linear = nn.Linear(1, 1).to(dtype)
+    nn.init.ones_(linear.weight)
+    nn.init.zeros_(linear.bias)
+    policy = hr.GaussianPolicy(nn.Sequential(linear), 1.0)
+    layers, end = provable_layers(policy), np.array([1e6])
+    over_the_box = Rounding(layers, FLOAT64).of_bounds(0.0 * end, end, 1.0)
+    for where in (hr.Box([0.0], end), hr.Points([[0.0]])):
+        for bound, status in ((1e-11, "counterexample"), (1e-16, "unknown")):
+            assert bound < over_the_box
+            answer = hr.certify(policy, hr.AtLeast(bound, hr.Mean(0), where, name="asked"))
+            assert answer.status == status
+            if answer.state is not None:
+                assert answer.state[0] < bound  # the value is the state itself
+                assert answer.violation == pytest.approx(bound, rel=1e-3)
+
+
 def test_a_state_that_float32_cannot_hold() -> None:
     """16777217 is 16777216 in float32: the hidden unit is 1 to the proof, and 0 to the policy."""
     module = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 2)).float()

@@ -1,9 +1,10 @@
 """Branch and bound: a margin is positive all over a region, or a state says otherwise.
 
 Cells whose bound exceeds what rounding can do are done; others are halved. A state whose margin is
-below zero by more than rounding is handed to the caller, who asks the real policy. Where the margin
-is nearer to zero than that, nothing can be known: the rest of the region is searched for a violated
-state for a while, and then it is given up. A bound that is not a number proves nothing.
+not above that is handed to the caller, who knows what rounding can do at this one state, which is
+less, and asks the real policy. Where that decides nothing, nothing can be known: the rest of the
+region is searched for a violated state for a while, and then it is given up. A bound that is not a
+number proves nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Judge:
 
     Attributes:
         inside: which of them lie in the region.
-        violates: which of them are violated, as the real policy measures it.
+        violates: which of them are violated for certain, by more than rounding there.
         too_near: the reason to give up if the margin of one is within rounding.
     """
 
@@ -110,7 +111,7 @@ def prove(
     Args:
         bounder: of the margin, anywhere.
         covers: cells that contain the region.
-        rounding: a bound must exceed this to count, and so must a violation.
+        rounding: a bound must exceed this to count.
         judge: of states.
         budget: when to give up.
         watch: called now and then with the numbers of cells that are proven and that are open.
@@ -193,15 +194,12 @@ def _met(
     lowest = left[np.argsort(bounds.lowest[left], kind="stable")[:_SUSPECTED_CELLS]]
     suspected = cells.take(lowest)
     states = np.concatenate([bounds.suspects[lowest], suspected.centres, bounder.dips(suspected)])
-    margins = bounder.margins(states)
-    states, margins = states[margins < rounding], margins[margins < rounding]
+    states = states[bounder.margins(states) < rounding]
+    states = states[judge.inside(states)] if len(states) else states
     if not len(states):
         return states, states
-    inside = judge.inside(states)
-    states, margins = states[inside], margins[inside]
-    certain = margins < -rounding
-    violated, near = states[certain], states[~certain]
-    return (violated[judge.violates(violated)] if len(violated) else violated), near
+    violated = judge.violates(states)
+    return states[violated], states[~violated]
 
 
 def _one_by_one(cover: Cover, bounder: Bounder) -> list[tuple[Cover, Bounder, int]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 from typing import Any, Literal, final, overload
 
@@ -370,15 +371,23 @@ class _Question:
         name = self.rounding.acting.name
         return f"weights or states are so large that {name} might overflow"
 
+    def margins(self, side: _Side, states: Array) -> Array:
+        """(n,) at states (n, n_coordinates), evaluated in float64."""
+        return side.margin.of_raw(self.layers.outputs(states))
+
+    def violates(self, side: _Side, states: Array) -> Mask:
+        """Which states (n, …) do: with real numbers for certain, and as the policy measures it."""
+        flat = states.reshape(len(states), -1)
+        rounding = self.rounding.of_evaluation(flat, side.margin.size)
+        result: Mask = self.margins(side, flat) < -rounding
+        if result.any():
+            result[result] = self.violations(states[result]) > self.tolerance
+        return result
+
     def violations(self, states: Array) -> Array:
         """(n,) measured by the real policy, in float64."""
         rows = self.constraint.rows_at(states, len(self.row.weights[0]))
         return rows.violations_of(self.policy)
-
-    def violates(self, states: Array) -> Mask:
-        """Which of them (n, …) do, as the policy measures it."""
-        result: Mask = self.violations(states) > self.tolerance
-        return result
 
     def unknown(self, reason: str, method: str = "", cells: int = 0) -> Certificate:
         return self._answer("unknown", reason=reason, method=method, cells=cells)
@@ -456,12 +465,10 @@ def _evaluate(question: _Question, where: Points) -> Certificate:
         rounding = question.rounding.of_values(flat, side.margin.size)
         if not np.isfinite(rounding).all():
             return question.unknown(question.too_large(), method)
-        margins = Relaxation(question.layers, side.margin).margins(flat)
-        broken = where.states[margins < -rounding]
-        broken = broken[question.violates(broken)] if len(broken) else broken
-        if len(broken):
-            return question.counterexample(broken, method, cells=0)
-        safe = margins - rounding
+        broken = question.violates(side, where.states)
+        if broken.any():
+            return question.counterexample(where.states[broken], method, cells=0)
+        safe = question.margins(side, flat) - rounding
         if not (np.isfinite(safe) & (safe >= 0.0)).all():
             near = where.states[~(safe >= 0.0)].reshape(-1, flat.shape[1])
             return replace(question.unknown(question.too_near(), method), near=near)
@@ -479,7 +486,6 @@ def _prove(
     # Over the cells, not the region: those of a curve reach beyond it.
     low = np.min([cover.cells.low.min(axis=0) for cover in covers], axis=0)
     high = np.max([cover.cells.high.max(axis=0) for cover in covers], axis=0)
-    judge = Judge(region.contains, question.violates, question.too_near())
     worst, cells, method = {}, 0, ""
     leaves: list[Leaves] = []
     for side in question.sides():
@@ -491,6 +497,8 @@ def _prove(
             return question.unknown(question.too_large())
         many = max(cover.cells.n_vertices for cover in covers) > _MANY_VERTICES
         bounder, method = _bounder(question.layers, side.margin, many)
+        violates = partial(question.violates, side)
+        judge = Judge(region.contains, violates, question.too_near())
         proof = prove(bounder, covers, rounding, judge, budget, watch)
         cells += proof.cells
         leaves += proof.leaves

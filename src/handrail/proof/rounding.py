@@ -76,20 +76,24 @@ class Rounding:
     layers: LayerArrays
     acting: Arithmetic
 
-    def of_values(self, states: Array, size: float) -> Array:
+    def of_evaluation(self, states: Array, size: float) -> Array:
         """Of margins (n,) that were evaluated at states (n, n_observations), in float64.
 
-        How far the acting policy's margin and the real one can be from that.
+        How far the real one can be from that.
 
         Args:
             states: where.
             size: of the constants of the margin.
         """
-        sizes = np.abs(states)
         with np.errstate(all="ignore"):
-            ours, largest = _output_errors(self.layers, sizes, FLOAT64)
-            theirs, _ = _output_errors(self.layers, sizes, self.acting)
-            return _finite(2.0 * (ours + theirs) + _of_margin(largest, size))
+            ours, largest = _output_errors(self.layers, np.abs(states), FLOAT64)
+            return _finite(2.0 * ours + _of_margin(largest, size))
+
+    def of_values(self, states: Array, size: float) -> Array:
+        """How far the acting policy's margin, too, can be from such an evaluation: (n,)."""
+        with np.errstate(all="ignore"):
+            theirs, _ = _output_errors(self.layers, np.abs(states), self.acting)
+            return _finite(self.of_evaluation(states, size) + 2.0 * theirs)
 
     def of_bounds(self, low: Array, high: Array, size: float) -> float:
         """Of bounds of a margin over cells within a box; infinite if a sum might overflow.
