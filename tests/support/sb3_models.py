@@ -18,7 +18,7 @@ from stable_baselines3.common.distributions import (
 )
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, MlpExtractor
-from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
 from torch import Tensor, nn
 
 import handrail as hr
@@ -329,9 +329,20 @@ REFUSED: dict[str, tuple[Any, str]] = {
         r"VecNormalize\(norm_obs=True\) shows the policy other numbers than those that constraints "
         r"speak of, by averages of its own: .*norm_obs=False",
     ),
+    "VecNormalize inside another": (
+        lambda: ppo(
+            VecNormalize(
+                VecMonitor(VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")]))),
+                norm_obs=False,
+            )
+        ),
+        r"VecNormalize\(norm_obs=True\) shows the policy other numbers than those that constraints "
+        r"speak of, on a scale that moves",
+    ),
     "NormalizeObservation": (
         lambda: ppo(gym.wrappers.NormalizeObservation(gym.make("CartPole-v1"))),
-        "NormalizeObservation shows the policy other numbers",
+        "NormalizeObservation shows the policy other numbers than those that constraints speak of, "
+        "by averages of its own",
     ),
     "forward": (lambda: ppo(policy=Forward), "Forward does not act by its layers alone"),
     "temperature": (lambda: ppo(policy=Bold), "a `_get_action_dist_from_latent` of its own"),

@@ -17,7 +17,6 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorWrapper
 from handrail.errors import InvalidPolicy
 
 _STATISTICS = "obs_rms"  # what normalising wrappers keep
-_WRAPPERS = (gym.wrappers.NormalizeObservation, gym.wrappers.vector.NormalizeObservation)
 
 
 def refuse_normalised(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) -> None:
@@ -34,7 +33,7 @@ def normalised_in_words(name: str, moving: bool) -> str:
 
     Args:
         name: of what normalises.
-        moving: whether its averages still change.
+        moving: whether its averages are known to change still.
     """
     how = "on a scale that moves with every step" if moving else "by averages of its own"
     return (
@@ -50,7 +49,7 @@ FIXED = (
 
 
 def _normalised(env: Any) -> Iterator[bool]:
-    """For each wrapper that normalises observations, whether its averages still change."""
+    """For each wrapper that normalises observations, whether its averages are known to change."""
     if isinstance(
         env, gym.wrappers.NormalizeObservation | gym.wrappers.vector.NormalizeObservation
     ):
@@ -61,4 +60,4 @@ def _normalised(env: Any) -> Iterator[bool]:
         for one in env.envs:
             yield from _normalised(one)
     elif isinstance(env, AsyncVectorEnv):  # in processes of their own, where wrappers can be asked
-        yield from (True for found in env.call("has_wrapper_attr", _STATISTICS) if found)
+        yield from (False for found in env.call("has_wrapper_attr", _STATISTICS) if found)

@@ -8,7 +8,7 @@ as well is no part of the actor: changing that would change what the critic says
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, final
 
 import gymnasium as gym
@@ -19,6 +19,7 @@ from stable_baselines3.common.distributions import CategoricalDistribution, Diag
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.preprocessing import is_image_space, preprocess_obs
 from stable_baselines3.common.torch_layers import FlattenExtractor
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecNormalize
 from torch import Tensor, nn
 
 from handrail._types import Array
@@ -93,16 +94,21 @@ def refuse_normalised_observations(model: BaseAlgorithm) -> None:
     env = model.get_env()
     if env is None:
         return
-    normalised = model.get_vec_normalize_env()
-    by_sb3 = normalised is not None and normalised.norm_obs
-    by_gymnasium = any(env.env_is_wrapped(gym.wrappers.NormalizeObservation))
-    if by_sb3 or by_gymnasium:
-        name = "VecNormalize(norm_obs=True)" if by_sb3 else "NormalizeObservation"
-        moving = normalised is None or not by_sb3 or normalised.training
+    for name, moving in _normalised(env):
         raise InvalidPolicy(
             f"{normalised_in_words(name, moving)} Use VecNormalize(env, norm_obs=False) (rewards "
             f"may be normalised), or scale observations by fixed numbers, {FIXED}"
         )
+
+
+def _normalised(env: VecEnv) -> Iterator[tuple[str, bool]]:
+    """What normalises observations, however deep inside, and whether it is known to move."""
+    if any(env.env_is_wrapped(gym.wrappers.NormalizeObservation)):
+        yield "NormalizeObservation", False
+    while isinstance(env, VecEnvWrapper):
+        if isinstance(env, VecNormalize) and env.norm_obs:
+            yield "VecNormalize(norm_obs=True)", env.training
+        env = env.venv
 
 
 def _actor_critic(model: Any) -> ActorCritic:
