@@ -278,6 +278,12 @@ def asked() -> gym.Env[Any, Any]:
     return Asking(gym.make("CartPole-v1"))
 
 
+def model_of(kind: type[PPO] | type[A2C]) -> BaseAlgorithm:
+    """In such an environment, with steps that leave the constraints."""
+    settings: dict[str, Any] = {"n_steps": 64, "learning_rate": 3e-3, "seed": 0, "device": "cpu"}
+    return kind("MlpPolicy", asked(), **settings)
+
+
 class TestMeasuredFromOutside:
     """No policy that acts is above the tolerance, by who takes its actions."""
 
@@ -289,8 +295,9 @@ class TestMeasuredFromOutside:
         Asking.model = model
         return model
 
-    def test_learning_twice_with_other_callbacks(self) -> None:
-        model = self.ask(ppo(asked(), learning_rate=3e-3))
+    @pytest.mark.parametrize("kind", [PPO, A2C])
+    def test_learning_twice_with_other_callbacks(self, kind: type[PPO] | type[A2C]) -> None:
+        model = self.ask(model_of(kind))
         evaluation = EvalCallback(Monitor(asked()), eval_freq=50, n_eval_episodes=1, verbose=0)
         rail = Handrail(CARTPOLE)
         model.learn(192, callback=[rail, evaluation])
@@ -300,11 +307,12 @@ class TestMeasuredFromOutside:
         assert Asking.worst <= 1e-5
         assert rail.worst_violation <= 1e-5
 
-    def test_saved_loaded_and_continued(self, tmp_path: Path) -> None:
-        model = self.ask(ppo(asked(), learning_rate=3e-3))
+    @pytest.mark.parametrize("kind", [PPO, A2C])
+    def test_saved_loaded_and_continued(self, kind: type[PPO] | type[A2C], tmp_path: Path) -> None:
+        model = self.ask(model_of(kind))
         model.learn(128, callback=Handrail(CARTPOLE))
         model.save(tmp_path / "model")
-        again = self.ask(PPO.load(tmp_path / "model", env=model.get_env(), device="cpu"))
+        again = self.ask(kind.load(tmp_path / "model", env=model.get_env(), device="cpu"))
         again.learn(128, callback=Handrail(CARTPOLE))
         assert Asking.steps == 256
         assert Asking.worst <= 1e-5
