@@ -81,6 +81,37 @@ def test_modules_that_register_environments_can_be_imported(
     assert "--import no_such: ModuleNotFoundError" in error
 
 
+def test_a_model_that_was_edited_is_proven_and_verified(handrail: Caller, tmp_path: Path) -> None:
+    """From what Stable-Baselines3 saved to a proof, by commands alone."""
+    sb3 = pytest.importorskip("stable_baselines3")
+    model, edited, rules = tmp_path / "m.zip", tmp_path / "edited.zip", tmp_path / "leaning.yaml"
+    sb3.PPO("MlpPolicy", "CartPole-v1", seed=0, device="cpu").save(model)
+    rules.write_text(LEANING)
+    about = ("--constraints", rules)
+    code, out, error = handrail("edit", model, *about, "--out", edited, "--prove")
+    assert (code, error) == (0, "")
+    assert "note: Not proven, but measured at each of their states: 'lean left'." in out
+    code, _, error = handrail("prove", edited)
+    assert code == 2
+    assert f"{edited} does not say all that is to be proven of its policy. Name a const" in error
+    code, out, _ = handrail("prove", edited, *about, "--tolerance", "1e-6")
+    assert code == 1
+    assert "too near to its bound for float32" in out
+    assert "or allow a larger tolerance" in out
+    within = (*about, "--tolerance", "1e-4")
+    code, out, error = handrail("prove", edited, *within)
+    assert (code, error) == (0, "")
+    assert out.startswith("note: if it was trained with VecNormalize, it sees normalised observ")
+    assert f"\n{edited}: 2 of 2 certified\n" in out
+    certificate = tmp_path / "edited.zip.certificate.json"
+    code, out, _ = handrail("verify", certificate, edited, *within)
+    assert code == 0
+    assert out.endswith("edited.zip.certificate.json holds within 0.0001.\n")
+    code, _, error = handrail("verify", certificate, model, *within)
+    assert code == 2
+    assert "is about other weights" in error
+
+
 def test_a_policy_in_a_file_is_proven_and_verified(
     run: Run, handrail: Caller, tmp_path: Path
 ) -> None:

@@ -369,3 +369,14 @@ def test_what_a_proof_cannot_be_about_is_said_to_be_measured() -> None:
     assert result.measured == ("both",)
     assert [one.name for one in result.certificates] == ["box"]
     assert "Not proven" not in str(hr.enforce(policy, [relation]))
+    edited = hr.edit(policy, [relation], prove=True)
+    assert edited.unchanged
+    assert str(edited).endswith(
+        "at each of their states: 'both'. " + str(result).split("'both'. ")[1]
+    )
+    other = hr.CategoricalPolicy.mlp(CARTPOLE, hidden=[64], seed=1)
+    assert "Not proven, but measured at each" in str(hr.edit(other, [relation, inside], prove=True))
+    proving = hr.Everywhere(prove=True)
+    agent = hr.Reinforce("CartPole-v1", other, [relation], selection=proving)
+    assert agent.first_enforcement is not None
+    assert agent.first_enforcement.measured == ("both",)

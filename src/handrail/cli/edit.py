@@ -115,6 +115,8 @@ def _report(
     show(_table(f"{path}, edited", result, book, own))
     if result.unchanged:
         say(result)
+    elif result.enforcement.measured:
+        note(result.enforcement.not_proven)
     if own is not None and own[1].broken(result.tolerance) > own[0].broken(result.tolerance):
         note(
             "the constraints that it obeyed before no longer all hold. Where both should, put both "

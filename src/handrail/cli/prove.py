@@ -11,7 +11,7 @@ import typer
 
 import handrail as hr
 from handrail._text import visible
-from handrail.cli.console import console, say
+from handrail.cli.console import console, note, say
 from handrail.cli.options import Imports, import_modules
 from handrail.errors import HandrailError, InvalidArgument
 
@@ -124,6 +124,8 @@ def _subjects(path: Path, constraints: str | None) -> list[_Subject]:
             f"{path} does not say all that is to be proven of its policy. Name a constraint file: "
             "--constraints FILE."
         )
+    if source.note:
+        note(source.note)
     target = path.with_name(f"{path.name}.{CERTIFICATE}")
     return [_Subject(str(path), source.policy, source.constraints, target)]
 

@@ -56,10 +56,12 @@ class Expansion:
     Attributes:
         fixed: rows of the constraints at points, if there are any.
         regional: those on regions, a sub-region each.
+        at_points: names of the constraints at points, relations between states among them.
     """
 
     fixed: Rows | None
     regional: tuple[Regional, ...]
+    at_points: tuple[str, ...]
 
     @property
     def on_regions(self) -> list[PlacedConstraint]:
@@ -96,11 +98,11 @@ def expand(constraints: Sequence[Constraint], policy: Policy) -> Expansion:
     n_actions = outputs.shape[1]
     for one in constraints:
         refuse_other_quantity(one, n_actions, policy)
-    at_points = [one.rows(n_actions) for one in constraints if _region(one) is None]
-    fixed = _without_repeats(at_points) if at_points else None
+    at_points = [one for one in constraints if _region(one) is None]
+    fixed = _without_repeats([one.rows(n_actions) for one in at_points]) if at_points else None
     scale = policy.scale(outputs)[0]
     regional = tuple(part for one in constraints for part in _sub_regions(one, scale))
-    return Expansion(fixed, regional)
+    return Expansion(fixed, regional, tuple(one.name for one in at_points))
 
 
 def _region(constraint: Constraint) -> Region | None:

@@ -71,15 +71,10 @@ def enforce(
         prove: end with a certificate for every region, as `Everywhere(prove=True)` does.
     """
     allowed, chosen = Tolerance(tolerance), chosen_selection(selection, prove)
-    given = constraints_of(constraints, policy)
-    expansion = expand(given, policy)
+    expansion = expand(constraints_of(constraints, policy), policy)
     enforcer = make_enforcer(expansion, chosen, policy, allowed)
     before = None if reference_states is None else policy.outputs(reference_states)
     result = enforcer.hold(policy)
-    if isinstance(chosen, Everywhere) and chosen.prove:
-        held = {one.name for one in expansion.on_regions}
-        measured = tuple(one.name for one in given if one.name not in held)
-        result = replace(result, measured=measured)
     if before is None or reference_states is None:
         return result
     change = np.abs(policy.outputs(reference_states) - before).max()
@@ -141,7 +136,7 @@ def make_enforcer(
     allowed = tolerance.to_hold(policy, expansion.fixed)
     if not expansion.regional:
         assert expansion.fixed is not None  # there is at least one constraint
-        return PointEnforcer(expansion.fixed, allowed)
+        return PointEnforcer(expansion.fixed, allowed, _measured(expansion, selection))
     if not isinstance(selection, Everywhere):
         return SelectionEnforcer(expansion, selection, allowed)
     if selection.prove:
@@ -151,12 +146,26 @@ def make_enforcer(
     return RegionEnforcer(expansion, selection, allowed)
 
 
+def _measured(expansion: Expansion, selection: Selection) -> tuple[str, ...]:
+    """Names of the constraints that get no certificate though proofs are asked for."""
+    asked = isinstance(selection, Everywhere) and selection.prove
+    return expansion.at_points if asked else ()
+
+
 @final
 class PointEnforcer(Enforcer):
-    """Of constraints at points: always the same rows."""
+    """Of constraints at points: always the same rows.
 
-    def __init__(self, rows: Rows, tolerance: float) -> None:
+    Args:
+        rows: what must hold.
+        tolerance: the largest violation allowed.
+        measured: names of the constraints that somebody wanted proven, to be told that they are
+            not.
+    """
+
+    def __init__(self, rows: Rows, tolerance: float, measured: tuple[str, ...] = ()) -> None:
         self._rows = rows
+        self._measured = measured
         self.tolerance = tolerance
 
     @override
@@ -173,8 +182,10 @@ class PointEnforcer(Enforcer):
         if values is not None:
             violation = float(self._rows.violations(values).max())
             if violation <= self.tolerance:
-                return Enforcement(True, violation, self.tolerance, (), 0.0, None, "")
-        return enforce_rows(policy, self._rows, self.tolerance)
+                return Enforcement(
+                    True, violation, self.tolerance, (), 0.0, None, "", measured=self._measured
+                )
+        return replace(enforce_rows(policy, self._rows, self.tolerance), measured=self._measured)
 
     @override
     def violation(self, policy: Policy, values: Array | None = None) -> float:
@@ -303,6 +314,7 @@ class RegionEnforcer(Enforcer):
             CellCache(one.constraint.moved_to(one.region, one.name)) for one in expansion.regional
         )
         self._exchange = Exchange(expansion, selection.margin)
+        self._measured = _measured(expansion, selection)
         self._violation: float | None = None
         self._proven = False
 
@@ -322,7 +334,7 @@ class RegionEnforcer(Enforcer):
         if result.satisfied:
             self._violation = result.worst_violation
             self._proven = self._selection.prove
-        return result
+        return replace(result, measured=self._measured)
 
     def _find(self, policy: Policy) -> Found:
         """Where it was proven before, a proof is the cheapest search; else a sample comes first."""

@@ -103,6 +103,16 @@ class Enforcement:
         """Whether every region has a certificate."""
         return bool(self.certificates) and all(one.certified for one in self.certificates)
 
+    @property
+    def not_proven(self) -> str:
+        """What has no certificate though a proof was asked for, in words; empty if all has."""
+        if not self.measured:
+            return ""
+        return (
+            f"Not proven, but measured at each of their states: {listed(self.measured)}. A proof "
+            "is about regions; for points there is certify, for relations none."
+        )
+
     def __str__(self) -> str:
         if not self.satisfied:
             return f"Not every constraint could be held; the policy is as it was. {self.reason}"
@@ -112,10 +122,7 @@ class Enforcement:
         if self.regions:
             parts.append(f"{self._regions_held()}.")
         if self.measured:
-            parts.append(
-                f"Not proven, but measured at each of their states: {listed(self.measured)}. A "
-                "proof is about regions; for points there is certify, for relations none."
-            )
+            parts.append(self.not_proven)
         return " ".join(parts)
 
     def __repr__(self) -> str:
@@ -136,6 +143,8 @@ class Enforcement:
             rows.append(("largest change on reference states", self._moved()))
         if self.regions:
             rows.append(("regions", self._regions_held()))
+        if self.measured:
+            rows.append(("not proven, but measured", listed(self.measured)))
         return html_table("Every constraint holds.", rows)
 
     def _moved(self) -> str:

@@ -84,8 +84,11 @@ class Edit:
         if self.refused:
             return f"Refused, and the policy left as it was: {self.reason}"
         if self.unchanged:
-            return "Every constraint holds already: the policy was left as it was."
-        return f"{self._broken_before()} violated before, {self._left()} now. {self.side_effects}"
+            text = "Every constraint holds already: the policy was left as it was."
+        else:
+            before = self._broken_before()
+            text = f"{before} violated before, {self._left()} now. {self.side_effects}"
+        return " ".join(filter(None, (text, self.enforcement.not_proven)))
 
     def __repr__(self) -> str:
         if self.refused or self.unchanged:

@@ -52,8 +52,8 @@ _SHOWN = 1e6
 _MANY_VERTICES = 128
 
 _IN_FLOAT64 = (
-    "Convert the network with module.double(), which computes 10⁹ times more exactly, or hold it "
-    "further inside its bounds"
+    "Convert the network with module.double(), which computes 10⁹ times more exactly, hold it "
+    "further inside its bounds, or allow a larger tolerance"
 )
 
 _COARSER = (
