@@ -112,7 +112,7 @@ def _entry(name: str, module: ModuleType) -> Iterator[str]:
     if _kind(value) == 2:
         yield from _block(_assignment(name, module), "py")
         return
-    if inspect.isclass(value) and (inspect.isabstract(value) or issubclass(value, Exception)):
+    if inspect.isclass(value) and (inspect.isabstract(value) or issubclass(value, BaseException)):
         bases = ", ".join(base.__name__ for base in value.__bases__)
         yield from _block(f"class {name}({bases})", "py")
     else:

@@ -154,6 +154,13 @@ class EnvironmentFailure(HandrailError):
     """An environment that raised, or that gave numbers which are none; the message says when."""
 
 
+class EpisodeInterrupted(KeyboardInterrupt):
+    """Ctrl-C while an episode was played; the message says in which one, and what it waited for.
+
+    Nothing was learned from that episode, so a learner goes on as if it had never begun.
+    """
+
+
 class Diverged(HandrailError):
     """An update that would have put numbers into the network which are none."""
 

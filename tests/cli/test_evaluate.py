@@ -23,6 +23,14 @@ def test_evaluate_reports_scores_and_obedience(group: Path, handrail: Caller) ->
     assert "go on [0]" in out
 
 
+def test_an_interrupted_evaluation_says_where(handrail: Caller, tmp_path: Path) -> None:
+    text = TEXT.replace("Corridor-v0", "IsInterruptedInEpisode5-v0")
+    Run.create(tmp_path / "run", with_settings(parse(text, "corridor"), episodes=1)).learn()
+    code, _, error = handrail("evaluate", tmp_path / "run")
+    assert code == 130
+    assert "Episode 5: Interrupted while waiting for step 1 of the environment IsInterr" in error
+
+
 def test_evaluate_says_what_it_plays(group: Path, handrail: Caller, tmp_path: Path) -> None:
     copy = tmp_path / "run"
     shutil.copytree(group / "seed-4", copy)

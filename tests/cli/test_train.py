@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import signal
 import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
+import handrail as hr
 from handrail.errors import InvalidRun
 from handrail.runs.metrics import METRICS
 from handrail.runs.run import Run
@@ -81,6 +85,50 @@ def test_a_killed_command_leaves_no_learner_behind(tmp_path: Path) -> None:
         except InvalidRun:
             assert time.monotonic() < deadline
             time.sleep(0.1)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="this system has no such signals")
+def test_ctrl_c_ends_environments_that_hang_and_says_where(tmp_path: Path) -> None:
+    (tmp_path / "hangs.yaml").write_text(TEXT.replace("Corridor-v0", "HangsInEpisode5-v0"))
+    process = start(
+        *("train", "hangs.yaml", "--import", "tests.runs.test_run", "--seeds", "2"),
+        *("--jobs", "2", "--out", "group"),
+        cwd=tmp_path,
+    )
+    logs = [tmp_path / "group" / f"seed-{seed}" / METRICS for seed in (4, 5)]
+    deadline = time.monotonic() + 120
+    while not all(log.exists() and log.read_bytes().count(b"\n") == 5 for log in logs):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    for seed in (4, 5):
+        assert (
+            f"group/seed-{seed}: Episode 5: Interrupted while waiting for step 1 of the "
+            "environment HangsInEpisode5-v0. What was learned before it is kept." in error
+        )
+        assert Run.open(tmp_path / "group" / f"seed-{seed}").agent().episodes == 5
+    assert "Continue with: handrail resume group" in out
+
+
+def test_the_report_does_not_fit_either(
+    tmp_path: Path, handrail: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Why the learning failed is said all the same."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "group/report/index.html")
+
+    monkeypatch.setattr(hr.report, "write_report", refuse)
+    (tmp_path / "fails.yaml").write_text(TEXT.replace("Corridor-v0", "FailsInEpisode5-v0"))
+    code, _, error = handrail(
+        *("train", tmp_path / "fails.yaml", "--import", "tests.runs.test_run"),
+        *("--out", tmp_path / "group"),
+    )
+    assert code == 2
+    assert "seed-4: Episode 5: The environment raised RuntimeError at step 1" in error
+    assert "group/report/index.html: No space left on device. What was saved before is" in error
 
 
 def test_training_into_a_folder_that_is_taken(group: Path, handrail: Caller) -> None:

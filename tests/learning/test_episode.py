@@ -22,6 +22,7 @@ from handrail.learning.episode import (
     play,
     play_in_parallel,
 )
+from handrail.learning.player import is_playing
 from handrail.learning.reinforce import Reinforce
 from tests.conftest import small_policy
 from tests.support.environments import Corridor, Failing, corridor
@@ -199,11 +200,12 @@ def test_an_interrupt_says_what_was_waited_for(when: int) -> None:
     agent = Reinforce(env, small_policy(2, 2), seed=0)
     with pytest.raises(KeyboardInterrupt) as interrupted:
         agent.learn(episodes=1)
-    where = "step 2 of the episode" if when > 0 else "reset"
-    assert interrupted.value.__notes__ == [
-        f"It was waiting for the environment's {where}.",
-        "In episode 0; what was learned before it is kept.",
-    ]
+    where = "step 2" if when > 0 else "its reset"
+    assert str(interrupted.value) == (
+        f"Episode 0: Interrupted while waiting for {where} of the environment Corridor. What was "
+        "learned before it is kept."
+    )
+    assert not is_playing()
     assert (agent.episodes, agent.steps) == (0, 0)
     assert agent.learn(episodes=1)[0].episode == 0  # goes on as if nothing had been
 

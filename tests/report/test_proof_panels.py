@@ -16,6 +16,7 @@ from torch import nn
 
 import handrail as hr
 from handrail._types import Array
+from handrail.constraints import counted
 from handrail.errors import InvalidArgument
 from handrail.policies.quantity import PROBABILITY
 from handrail.regions.outline import area
@@ -97,7 +98,7 @@ def test_a_proof_that_was_given_up_claims_no_more_than_it_has() -> None:
         )
         assert len(shown_cells(figure.axes[0])) == proven
         assert "not proven" in labels(figure)
-        assert caption(figure) == f"0 of 1 region certified; {proven} proven cells"
+        assert caption(figure) == f"0 of 1 region certified; {counted(proven, 'proven cell')}"
 
 
 def test_many_places_and_weights() -> None:

@@ -135,7 +135,9 @@ def test_an_interrupt_ends_tasks_where_they_can_be_continued() -> None:
 @final
 @dataclass(frozen=True)
 class Hanging(Task):
-    """Waits for something that does not come."""
+    """Waits for something that does not come, and may or may not be interrupted there."""
+
+    costs_nothing: bool = False
 
     @property
     def name(self) -> str:
@@ -143,11 +145,17 @@ class Hanging(Task):
 
     def run(self, report: Callable[[Any], None], stop: Callable[[], bool]) -> None:
         report("waiting")
-        self.step()
+        try:
+            self.step()
+        except KeyboardInterrupt as interrupt:
+            raise KeyboardInterrupt("Interrupted in its step.") from interrupt
 
     def step(self) -> None:
         for _ in range(100):
-            time.sleep(0.2)
+            time.sleep(0.2 if not self.costs_nothing else 30.0)
+
+    def can_be_interrupted(self) -> bool:
+        return self.costs_nothing
 
 
 def test_a_task_that_hangs_says_where() -> None:
@@ -162,10 +170,20 @@ def test_a_task_that_hangs_says_where() -> None:
     with pytest.raises(KeyboardInterrupt):
         ProcessExecutor(1).run([Hanging()], notes)
     assert re.fullmatch(
-        r"hanging still waits for step \(.*test_executor.py, line \d+\). Press Ctrl-C again to "
+        r"hanging: It still waits for step \(.*test_executor.py, line \d+\). Press Ctrl-C again to "
         r"stop at once.",
         notes.notices[1],
     )
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="this system has no such signals")
+def test_what_hangs_is_interrupted_where_that_costs_nothing() -> None:
+    notes, start = Notes(on_first=interrupt), time.monotonic()
+    outcome = ProcessExecutor(1).run([Hanging(costs_nothing=True)], notes)
+    assert outcome.stopped
+    assert not outcome.failures
+    assert notes.notices[1:] == ["hanging: Interrupted in its step."]
+    assert time.monotonic() - start < 25
 
 
 @final

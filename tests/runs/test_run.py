@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -10,6 +11,7 @@ import shutil
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ import pytest
 import torch
 
 import handrail as hr
-from handrail._storage import load_state, read_sealed, write_sealed
+from handrail._storage import load_state, only_process, read_sealed, write_sealed
 from handrail.errors import (
     EnvironmentFailure,
     HandrailError,
@@ -41,11 +43,18 @@ gym.register("Corridor-v0", entry_point="tests.support.environments:Corridor", m
 gym.register(
     "OneNumber-v0", entry_point="tests.support.environments:OneNumber", max_episode_steps=20
 )
-gym.register(
-    "FailsInEpisode5-v0",
-    entry_point=lambda **_: Failing(Corridor(), "raise", step=1, episode=5),
-    max_episode_steps=20,
-)
+
+
+def failing_in_episode_5(how: str = "raise", **_: Any) -> gym.Env[Any, Any]:
+    return Failing(Corridor(), how, step=1, episode=5)
+
+
+for name, how in (("Fails", "raise"), ("Hangs", "hang"), ("IsInterrupted", "interrupt")):
+    gym.register(
+        f"{name}InEpisode5-v0",
+        entry_point=partial(failing_in_episode_5, how),
+        max_episode_steps=20,
+    )
 
 TEXT = """
 environment: Corridor-v0
@@ -230,6 +239,20 @@ def test_a_failing_environment_keeps_everything_before(tmp_path: Path) -> None:
     assert run.agent().episodes == 5
 
 
+def test_an_interrupted_episode_keeps_everything_before(whole: Run, tmp_path: Path) -> None:
+    text = TEXT.replace("Corridor-v0", "IsInterruptedInEpisode5-v0")
+    run = Run.create(tmp_path / "run", parse(text, "interrupted"))
+    for episode in (5, 10):  # when resumed, this environment counts its episodes anew
+        with pytest.raises(
+            KeyboardInterrupt,
+            match=f"^Episode {episode}: Interrupted while waiting for step 1 of the environment Is",
+        ):
+            run.learn()
+        assert run.checkpoints()[-1].name == f"episode-{episode:08d}.safetensors"
+    resumed = (run.folder / METRICS).read_bytes()
+    assert resumed == b"".join((whole.folder / METRICS).read_bytes().splitlines(True)[:10])
+
+
 class FullDisk:
     """From the n-th write on, nothing more fits."""
 
@@ -280,6 +303,65 @@ def test_a_folder_that_cannot_be_written() -> None:
         Run.create("/proc/nothing/run", book())
 
 
+class TestAKillWhileRunsAreStarted:
+    """Nothing was learned yet, so the same command starts them again."""
+
+    @pytest.mark.parametrize("written", range(4))
+    def test_what_was_written_is_no_run_and_in_nobodys_way(
+        self, tmp_path: Path, written: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        group, replaced = tmp_path / "group", FullDisk(written)
+
+        def killed(*names: Any) -> None:
+            replaced()
+            rename(*names)
+
+        rename = os.replace
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", killed)
+            with contextlib.suppress(StorageFailure):
+                start_runs(group, book(), seeds=2)
+        (group / "seed-4" / f".{CONSTRAINTS}.4711").write_bytes(b"half")
+        runs = start_runs(group, book(), seeds=2)
+        assert [run.folder.name for run in runs] == ["seed-4", "seed-5"]
+        assert [run.seed for run in open_runs(group)] == [4, 5]
+        runs[0].learn()
+        with pytest.raises(InvalidRun, match=r"seed-4 is not empty\. Continue it with"):
+            start_runs(group, book(), seeds=2)
+
+    @pytest.mark.parametrize("name", ["constraints.yaml", "checkpoints", "notes.txt"])
+    def test_what_is_not_ours_stays(self, tmp_path: Path, name: str) -> None:
+        (tmp_path / name).write_text("mine")
+        for _ in range(2):
+            with pytest.raises(InvalidRun, match="is not empty"):
+                Run.create(tmp_path, book())
+            assert (tmp_path / name).read_text() == "mine"
+            assert [one.name for one in tmp_path.iterdir()] == [name]
+
+    def test_nor_is_a_link_of_such_a_name_followed(self, tmp_path: Path) -> None:
+        mine, theirs = tmp_path / "mine.txt", tmp_path / "theirs"
+        mine.write_text("mine")
+        theirs.mkdir()
+        (theirs / ".lock").symlink_to(mine)
+        with pytest.raises(InvalidRun, match="is not empty"):
+            Run.create(theirs, book())
+        assert mine.read_text() == "mine"
+
+    def test_two_at_once_start_it_once(self, tmp_path: Path) -> None:
+        (tmp_path / "run").mkdir()
+        with (
+            only_process(tmp_path / "run", "starting a run"),
+            pytest.raises(InvalidRun, match="Another process is starting a run in"),
+        ):
+            Run.create(tmp_path / "run", book())
+        assert not is_run(tmp_path / "run")
+
+    def test_with_other_modules_it_is_another_run(self, tmp_path: Path) -> None:
+        start_runs(tmp_path, book(), seeds=1, modules=["theirs"])
+        with pytest.raises(InvalidRun, match="is not empty"):
+            start_runs(tmp_path, book(), seeds=1)
+
+
 def altered(path: Path, place: int) -> None:
     content = bytearray(path.read_bytes())
     content[place] ^= 0x11
@@ -297,8 +379,9 @@ def test_a_damaged_checkpoint_names_the_one_before(tmp_path: Path) -> None:
     older, newest = run.checkpoints()
     before = older.read_bytes()
     altered(newest, 400)
-    with pytest.raises(InvalidRun, match=f"Delete it to continue from {older.name}"):
-        run.learn()
+    for asked in (run.learn, run.records, lambda: run.finished):
+        with pytest.raises(InvalidRun, match=f"Delete it to continue from {older.name}"):
+            asked()
     assert older.read_bytes() == before
     newest.unlink()
     assert run.learn().episodes == 6
@@ -462,6 +545,9 @@ def test_lost_checkpoints_are_no_reason_to_begin_again(whole: Run, tmp_path: Pat
         InvalidRun, match=r"has recorded 30 episodes, but has no checkpoint of them: what was lear"
     ):
         run.learn()
+    with pytest.raises(InvalidRun, match="has no checkpoint of them"):
+        run.with_episodes(50)
+    assert Run.open(run.folder).rulebook.settings.episodes == 30
     assert (run.folder / METRICS).read_bytes() == before
     (run.folder / METRICS).unlink()  # as the message says
     run.learn()

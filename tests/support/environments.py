@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import sleep
 from typing import Any
 
 import gymnasium as gym
@@ -94,6 +95,8 @@ class Failing(gym.Wrapper[Any, Any, Any, Any]):
             raise SystemExit(3)
         if self.how == "interrupt":
             raise KeyboardInterrupt
+        if self.how == "hang":
+            sleep(3600)
         if self.how in REWARDS:
             return observation, REWARDS[self.how]
         return OBSERVATIONS[self.how](observation), reward

@@ -8,14 +8,16 @@ package when it is first asked for.
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
 
 import handrail as hr
 from handrail.cli.answers import ENVIRONMENTS, SCHEMA, answer
 from handrail.cli.check import check
-from handrail.cli.console import complain
+from handrail.cli.console import complain, disk_refusal
 from handrail.cli.edit import edit
 from handrail.cli.evaluate import evaluate
 from handrail.cli.export import export
@@ -23,7 +25,7 @@ from handrail.cli.play import play
 from handrail.cli.prove import prove, verify
 from handrail.cli.show import show
 from handrail.cli.train import resume, train
-from handrail.errors import HandrailError
+from handrail.errors import EpisodeInterrupted, HandrailError
 
 _CONTEXT = {
     "help_option_names": ["-h", "--help"],
@@ -46,11 +48,8 @@ def main() -> None:
     except HandrailError as error:
         complain(str(error))
         sys.exit(2)
-    except OSError as error:  # a full disk, a folder that is not ours
-        complain(
-            f"{error.filename or 'A file'}: {error.strerror or error}. What was saved before is as "
-            "it was: make room, or choose another folder."
-        )
+    except OSError as error:
+        complain(disk_refusal(error))
         sys.exit(2)
 
 
@@ -87,9 +86,23 @@ def version() -> None:
     _print_version(wanted=True)
 
 
+def _saying_where(command: Callable[..., None]) -> Callable[..., None]:
+    """The command; a Ctrl-C while an episode is played says in which one, and at which step."""
+
+    @wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except EpisodeInterrupted as interrupt:
+            complain(str(interrupt))
+            raise typer.Exit(130) from interrupt
+
+    return run
+
+
 for _command in (
     *(train, resume, check, evaluate, show, prove, verify, edit, export, play),
     *(environments, schema, version),
 ):
     # Typer would cut the line of help short.
-    app.command(short_help=_command.__doc__, context_settings=_CONTEXT)(_command)
+    app.command(short_help=_command.__doc__, context_settings=_CONTEXT)(_saying_where(_command))

@@ -31,6 +31,14 @@ def complain(text: str) -> None:
     typer.echo(f"{typer.style('error:', fg='red', bold=True)} {visible(text)}", err=True)
 
 
+def disk_refusal(error: OSError) -> str:
+    """A full disk, or a folder that is not ours, in words."""
+    return (
+        f"{error.filename or 'A file'}: {error.strerror or error}. What was saved before is as it "
+        "was: make room, or choose another folder."
+    )
+
+
 def show(table: Table) -> None:
     """A table, as wide as the terminal at most."""
     console().print(table)

@@ -63,9 +63,10 @@ def evaluate(
 
 def _evaluate_run(run: hr.Run, episodes: int, deterministic: bool, rows: int, fresh: int) -> None:
     agent = run.agent()
+    learned = hr.constraints.counted(agent.episodes, "episode")
     behind = len(run.records()) - agent.episodes
     late = f", {behind} behind what was recorded: resume it first" if behind > 0 else ""
-    who = f"seed {run.seed} (policy after {agent.episodes} episodes{late})"
+    who = f"seed {run.seed} (policy after {learned}{late})"
     _say(who, agent.evaluate(episodes, deterministic), rows)
     if fresh:
         constraints = run.rulebook.constraints

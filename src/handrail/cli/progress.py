@@ -16,6 +16,7 @@ from rich.progress import (
 )
 from typing_extensions import override
 
+from handrail._text import visible
 from handrail.cli.console import console
 from handrail.learning import Record, in_brief
 from handrail.runs import Run, Watcher
@@ -66,4 +67,4 @@ class ProgressLines(Watcher):
 
     @override
     def on_notice(self, text: str) -> None:
-        self._progress.console.print(text)
+        self._progress.console.print(visible(text), soft_wrap=True)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import handrail as hr
-from handrail.cli.console import say
+from handrail.cli.console import disk_refusal, say
 from handrail.cli.options import Imports, RuleFile, RunFolder, import_modules, settings_of
 from handrail.errors import HandrailError
 
@@ -52,7 +52,7 @@ def train(
     book = hr.rulebook.with_settings(hr.load_rulebook(file), **settings)
     group = hr.runs.free_folder(book.name) if folder is None else folder
     runs = hr.runs.start_runs(group, book, seeds, modules or ())
-    number = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    number = hr.constraints.counted(len(runs), "run")
     say(f"{book.description or book.name}: {number} in {group}")
     _learn(runs, group, jobs, modules, checkpoint_seconds)
 
@@ -88,12 +88,16 @@ def _learn(
         outcome = hr.runs.learn_all(
             runs, jobs or os.cpu_count() or 1, lines, modules or (), checkpoint_seconds
         )
+    failures = [*outcome.failures]
     recorded = [run for run in hr.runs.open_runs(group) if run.records()]
     if recorded:
         say(hr.report.summarise_runs(recorded))
-        say(f"Report: {hr.report.write_report(recorded, group / 'report')}")
-    if outcome.failures:
-        raise HandrailError("\n".join(outcome.failures))
+        try:
+            say(f"Report: {hr.report.write_report(recorded, group / 'report')}")
+        except OSError as error:  # what the learning failed of is said all the same
+            failures.append(disk_refusal(error))
+    if failures:
+        raise HandrailError("\n".join(failures))
     if outcome.stopped:
         say(f"Stopped. Continue with: handrail resume {group}")
         raise typer.Exit(130)

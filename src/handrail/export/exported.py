@@ -20,6 +20,7 @@ from handrail.constraints import (
     Regional,
     Tolerance,
     Violations,
+    counted,
     expand,
     measure_rows,
 )
@@ -244,7 +245,7 @@ class Exported:
     def __str__(self) -> str:
         text = (
             f"{self.path}: {self.precision}, within {self.largest_difference:.1e} of the "
-            f"policy at {self.states_compared} states"
+            f"policy at {counted(self.states_compared, 'state')}"
         )
         worst = self.report["worst_violation"]
         if worst is None:

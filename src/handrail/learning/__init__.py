@@ -6,7 +6,7 @@ from handrail.learning.episode import EVALUATION, Act, Episode, Start, drawing, 
 from handrail.learning.evaluation import Agent, Evaluation, agent_of, evaluate
 from handrail.learning.learner import Learner
 from handrail.learning.normalisation import FIXED, normalised_in_words
-from handrail.learning.player import Player, Round, make_player
+from handrail.learning.player import Player, Round, is_playing, make_player
 from handrail.learning.progress import in_brief
 from handrail.learning.record import Record, Seconds
 from handrail.learning.reinforce import Reinforce
@@ -32,6 +32,7 @@ __all__ = [
     "evaluate",
     "greedy",
     "in_brief",
+    "is_playing",
     "make_environment",
     "make_player",
     "normalised_in_words",

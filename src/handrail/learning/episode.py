@@ -19,7 +19,12 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from handrail._types import Array
-from handrail.errors import EnvironmentFailure, InvalidArgument, InvalidPolicy
+from handrail.errors import (
+    EnvironmentFailure,
+    EpisodeInterrupted,
+    InvalidArgument,
+    InvalidPolicy,
+)
 from handrail.policies import Actions, Policy
 
 LEARNING, EVALUATION, PREDICTION = 0, 1, 2  # streams of chance that never meet
@@ -131,8 +136,7 @@ def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
         except (Exception, SystemExit) as error:
             raise _raised("environment", error, len(rewards)) from error
         except KeyboardInterrupt as interrupt:
-            _say_where(interrupt, len(rewards))
-            raise
+            raise _interrupted(env, f"step {len(rewards)}") from interrupt
         state = _observed(observation, shape, len(rewards))
         if type(terminated) is not bool or type(truncated) is not bool:
             terminated = _flag(terminated, "terminated", len(rewards))
@@ -168,8 +172,7 @@ def play_in_parallel(
         except (Exception, SystemExit) as error:
             raise _raised("environments", error, step) from error
         except KeyboardInterrupt as interrupt:
-            _say_where(interrupt, step)
-            raise
+            raise _interrupted(envs, f"step {step}") from interrupt
         following = _observed(observations, shape, step)
         ended = [_flag(one, "terminated", step) for one in terminated]
         finished = np.array(ended) | [_flag(one, "truncated", step) for one in truncated]
@@ -216,8 +219,7 @@ def _reset(env: Any, seed: int | list[int]) -> Any:
             f"The environment raised {type(error).__name__} on reset: {error}"
         ) from error
     except KeyboardInterrupt as interrupt:
-        interrupt.add_note("It was waiting for the environment's reset.")
-        raise
+        raise _interrupted(env, "its reset") from interrupt
     return observation
 
 
@@ -225,8 +227,9 @@ def _raised(who: str, error: BaseException, step: int) -> EnvironmentFailure:
     return EnvironmentFailure(f"The {who} raised {type(error).__name__} at step {step}: {error}")
 
 
-def _say_where(interrupt: KeyboardInterrupt, step: int) -> None:
-    interrupt.add_note(f"It was waiting for the environment's step {step} of the episode.")
+def _interrupted(env: Any, what: str) -> EpisodeInterrupted:
+    name = type(env.unwrapped).__name__ if env.spec is None else env.spec.id
+    return EpisodeInterrupted(f"Interrupted while waiting for {what} of the environment {name}.")
 
 
 def _observed(observation: Any, shape: tuple[int, ...], step: int | None = None) -> Array:

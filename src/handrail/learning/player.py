@@ -11,7 +11,7 @@ from typing import Any, final
 import gymnasium as gym
 from typing_extensions import override
 
-from handrail.errors import EnvironmentFailure, InvalidArgument
+from handrail.errors import EnvironmentFailure, EpisodeInterrupted, InvalidArgument
 from handrail.learning.episode import (
     Episode,
     Start,
@@ -26,6 +26,8 @@ from handrail.learning.episode import (
 from handrail.policies import Policy, Spaces, clipped, clipping, spaces_of
 
 AnyEnvironment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
+
+_played: set[int] = set()  # the number of the episode that is being played, if one is
 
 
 @final
@@ -128,12 +130,22 @@ def make_player(env: str | AnyEnvironment, episodes: int) -> Player:
     )
 
 
+def is_playing() -> bool:
+    """Whether an episode is being played in this process, of which nothing was learned yet."""
+    return bool(_played)
+
+
 @contextmanager
 def _naming_the_episode(number: int) -> Iterator[None]:
+    _played.add(number)
     try:
         yield
     except EnvironmentFailure as error:
         raise EnvironmentFailure(f"Episode {number}: {error}") from error
     except KeyboardInterrupt as interrupt:
-        interrupt.add_note(f"In episode {number}; what was learned before it is kept.")
-        raise
+        where = str(interrupt) or "Interrupted."
+        raise EpisodeInterrupted(
+            f"Episode {number}: {where} What was learned before it is kept."
+        ) from interrupt
+    finally:
+        _played.clear()

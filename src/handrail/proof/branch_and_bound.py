@@ -17,6 +17,7 @@ from typing import final
 import numpy as np
 
 from handrail._types import Array, Indices, Mask
+from handrail.constraints import counted
 from handrail.proof.bounder import Bounder, Bounds
 from handrail.regions import Cells, Cover
 
@@ -168,9 +169,9 @@ def prove(
 def _spent(n_cells: int, most_cells: int, seconds: float, budget: Budget) -> str:
     """What there was too little of; empty if there is some left."""
     if n_cells >= most_cells:
-        return f"{n_cells:,} cells were not enough"
+        return f"gave up after {counted(n_cells, 'cell')}"
     if seconds >= budget.seconds:
-        return f"{budget.seconds:g} seconds were not enough ({n_cells:,} cells)"
+        return f"gave up after {budget.seconds:g} s and {counted(n_cells, 'cell')}"
     return ""
 
 

@@ -46,7 +46,8 @@ class Points:
         return len(self.states)
 
     def __repr__(self) -> str:
-        return f"Points({len(self)} states of shape {self.states.shape[1:]})"
+        states = "1 state" if len(self) == 1 else f"{len(self):,} states"
+        return f"Points({states} of shape {self.states.shape[1:]})"
 
 
 def _refuse_non_finite(states: Array) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from gymnasium.wrappers import RenderCollection
 from PIL import Image
 
+from handrail._storage import write_atomically
 from handrail.errors import EnvironmentFailure, InvalidArgument
 from handrail.learning import Episode, Start, drawing, greedy, play
 from handrail.policies import Policy, clipping
@@ -102,12 +104,15 @@ def _write(
 ) -> None:
     every = -(-len(frames) // _MOST_FRAMES)
     pictures = [Image.fromarray(frame).quantize(64) for frame in frames[::every]]
-    path.parent.mkdir(parents=True, exist_ok=True)
+    content = BytesIO()
     pictures[0].save(
-        path,
+        content,
+        format="GIF",
         save_all=True,
         append_images=pictures[1:],
         duration=max(20, round(1000.0 * every / per_second)),
         loop=0,
         optimize=True,
     )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, content.getvalue())

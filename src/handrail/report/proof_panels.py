@@ -13,7 +13,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import Normalize, to_rgba
 
 from handrail._types import Array
-from handrail.constraints import Constraint, Rows, expand
+from handrail.constraints import Constraint, Rows, counted, expand
 from handrail.errors import InvalidArgument, InvalidConstraint, InvalidPolicy
 from handrail.policies import Policy, Quantity
 from handrail.proof import Budget, Certificate, Leaves, at_least, at_most, certify
@@ -325,10 +325,12 @@ def _caption(answers: Sequence[Answer], panels: Sequence[_Panel]) -> str:
     """How much is proven, and how much of it is to be seen."""
     certified = sum(one.certificate.certified for one in answers)
     cells = sum(len(leaves.lowest) for one in answers for leaves in one.leaves)
-    regions = "region" if len(answers) == 1 else "regions"
-    text = f"{certified} of {len(answers)} {regions} certified; {cells:,} proven cells"
+    text = (
+        f"{certified} of {counted(len(answers), 'region')} certified; "
+        f"{counted(cells, 'proven cell')}"
+    )
     seen = len(panels[0].cells[0])
     if len(panels) == 1 and seen < cells:
         text += f", {seen:,} of them in this plane"
     left = len(answers) - len({id(one) for panel in panels for one in panel.answers})
-    return f"{text}; {left} regions not drawn" if left else text
+    return f"{text}; {counted(left, 'region')} not drawn" if left else text

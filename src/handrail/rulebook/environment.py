@@ -15,6 +15,7 @@ import gymnasium as gym
 import numpy as np
 
 from handrail._types import Array
+from handrail.constraints import counted
 from handrail.policies import Policy
 from handrail.rulebook.requirement import DeclaredActions
 from handrail.rulebook.source import Source, Spot
@@ -94,8 +95,8 @@ class Interface:
         if self.n_observations != len(observations):
             return Misfit(
                 "observations",
-                f"names {len(observations)} observations ({', '.join(observations)})",
-                f"observes {self.n_observations} numbers",
+                f"names {counted(len(observations), 'observation')} ({', '.join(observations)})",
+                f"observes {counted(self.n_observations, 'number')}",
                 f"{in_order}.",
             )
         if self.continuous != (actions.ranges is not None):
@@ -103,7 +104,7 @@ class Interface:
         if self.n_actions != len(actions):
             return Misfit(
                 "actions",
-                f"names {len(actions)} actions ({', '.join(actions.names)})",
+                f"names {counted(len(actions), 'action')} ({', '.join(actions.names)})",
                 f"has {self.n_actions}",
                 f"{in_order}.",
             )

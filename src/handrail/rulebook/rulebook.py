@@ -17,7 +17,7 @@ from typing import Any, final
 import gymnasium as gym
 from pydantic import ValidationError
 
-from handrail.constraints import Constraint
+from handrail.constraints import Constraint, counted
 from handrail.errors import InvalidConstraint, InvalidRulebook, ShapeMismatch
 from handrail.policies import Policy, Quantity
 from handrail.rulebook import environment as environments
@@ -112,7 +112,7 @@ class Rulebook:
             interface = Interface.of_policy(policy, self.constraints[0].states)
         except ShapeMismatch as error:
             raise InvalidRulebook(
-                f"{self.name} names {len(self.observations)} observations "
+                f"{self.name} names {counted(len(self.observations), 'observation')} "
                 f"({', '.join(self.observations)}), but {called} does not take them. {error} "
                 f"{self._doubt}"
             ) from error

@@ -1,9 +1,10 @@
 """Long tasks done somewhere else: they report as they go, stop when asked to, and fail in words.
 
 An `Executor` begins tasks, wherever it has room for them; what they report is passed on here until
-all have ended. Ctrl-C ends each task where it can be continued from, and says what a task waits for
-that does not come to such a place; a second one ends everything at once. `ProcessExecutor` has
-processes of this machine; another place is another `Executor` with its own `Work`.
+all have ended. Ctrl-C ends each task where it can be continued from. What does not come to such a
+place in time is interrupted, where that costs nothing, and says what it waited for; a second Ctrl-C
+ends everything at once. `ProcessExecutor` has processes of this machine; another place is another
+`Executor` with its own `Work`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from handrail.errors import HandrailError
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)  # the second is what schedulers send before they kill
 _WAIT = 0.1  # seconds for something to happen
 _AT_ONCE = 50  # messages
-_PATIENCE = 3.0  # seconds that a task may take to stop before it says what it waits for
+_PATIENCE = 3.0  # seconds that a task may take to stop before it is interrupted
+_INTERRUPT = getattr(signal, "SIGUSR1", None)  # of a task, where the system has such signals
 
 
 class Task(ABC):
@@ -53,6 +55,10 @@ class Task(ABC):
             report: sends anything that can be pickled to whoever watches.
             stop: to be asked every now and then.
         """
+
+    def can_be_interrupted(self) -> bool:
+        """Whether a KeyboardInterrupt in `run` would cost nothing at this moment."""
+        return False
 
 
 class Watcher(ABC):
@@ -100,8 +106,8 @@ class End:
 
 @final
 @dataclass(frozen=True)
-class Hanging:
-    """What a task reports that was asked to stop and does not: where it is."""
+class Interrupted:
+    """What is reported of a task that was asked to stop and came to no place to stop at."""
 
     where: str
 
@@ -163,10 +169,8 @@ class Executor(ABC):
 
 
 def _pass_on(message: Message, name: str, watcher: Watcher) -> None:
-    if isinstance(message.content, Hanging):
-        watcher.on_notice(
-            f"{name} still waits for {message.content.where}. Press Ctrl-C again to stop at once."
-        )
+    if isinstance(message.content, Interrupted):
+        watcher.on_notice(f"{name}: {message.content.where}")
     else:
         watcher.on_report(message.number, message.content)
 
@@ -300,7 +304,7 @@ _messages: Any = None
 _stop: Any = None
 _orphaned = threading.Event()
 _working = threading.Lock()  # held while a task is done
-_numbers: deque[int] = deque([0], maxlen=1)  # of that task
+_present: deque[tuple[int, Task]] = deque(maxlen=1)  # that task, with its number
 
 
 def _initialise(messages: Any, stop: Any, modules: tuple[str, ...]) -> None:
@@ -309,7 +313,9 @@ def _initialise(messages: Any, stop: Any, modules: tuple[str, ...]) -> None:
     # Both reach every process of the group; only the one that watches answers.
     for one in _INTERRUPTS:
         signal.signal(one, signal.SIG_IGN)
-    for watch in (_end_with_parent, _say_where_it_hangs):
+    if _INTERRUPT is not None:
+        signal.signal(_INTERRUPT, _on_interrupt)
+    for watch in (_end_with_parent, _end_what_hangs):
         threading.Thread(target=watch, daemon=True).start()
     for module in modules:
         importlib.import_module(module)
@@ -325,18 +331,44 @@ def _end_with_parent() -> None:
     assert parent is not None  # this is a worker
     connection.wait([parent.sentinel])
     _orphaned.set()
-    with _working:
-        os._exit(1)
+    while not _interrupt_what_hangs() and not _can_be_interrupted():
+        pass  # what costs nothing is left at once, and anything else ends by itself
+    os._exit(1)
 
 
-def _say_where_it_hangs() -> None:
+def _end_what_hangs() -> None:
     """Whoever pressed Ctrl-C wants to know what does not come back: most often an environment."""
     while not _stop.value:
         sleep(_WAIT)
+    if not _interrupt_what_hangs():
+        where = f"It still waits for {_place()}. Press Ctrl-C again to stop at once."
+        _messages.put((_present[-1][0], Interrupted(where)))
+
+
+def _interrupt_what_hangs() -> bool:
+    """Wait for the task to stop, interrupt it if it does not; whether it has stopped then."""
+    stopped = _has_stopped()
+    if not stopped and _INTERRUPT is not None:
+        # A signal, so that a call of the system that waits is interrupted, too.
+        signal.pthread_kill(threading.main_thread().ident or 0, _INTERRUPT)
+        stopped = _has_stopped()
+    return stopped
+
+
+def _has_stopped() -> bool:
     if _working.acquire(timeout=_PATIENCE):
         _working.release()
-    else:
-        _messages.put((_numbers[-1], Hanging(_place())))
+        return True
+    return False
+
+
+def _on_interrupt(_signal: int, _frame: FrameType | None) -> None:
+    if _can_be_interrupted():
+        raise KeyboardInterrupt
+
+
+def _can_be_interrupted() -> bool:
+    return bool(_present) and _present[-1][1].can_be_interrupted()
 
 
 def _place() -> str:
@@ -353,7 +385,7 @@ def _place() -> str:
 
 def _run(number: int, task: Task) -> str | None:
     """Run one task; what went wrong, or nothing."""
-    _numbers.append(number)
+    _present.append((number, task))
     if _shall_stop():
         return None
     try:
@@ -361,4 +393,6 @@ def _run(number: int, task: Task) -> str | None:
             task.run(lambda message: _messages.put((number, message)), _shall_stop)
     except HandrailError as error:
         return str(error)
+    except KeyboardInterrupt as interrupt:
+        _messages.put((number, Interrupted(str(interrupt))))
     return None

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from handrail._storage import refuse_links
 from handrail.errors import InvalidArgument, InvalidRun
-from handrail.learning import Record, Seconds
+from handrail.learning import Record, Seconds, is_playing
 from handrail.rulebook import Rulebook, with_settings
 from handrail.runs.executor import Outcome, ProcessExecutor, Task, Watcher
 from handrail.runs.run import Run, is_run, make_agent, refuse_taken
@@ -37,6 +37,8 @@ def start_runs(
 ) -> list[Run]:
     """A run per seed, from that of the settings on; refused as a whole before any is begun.
 
+    Killed meanwhile, it can be called again: runs in which nobody has learned yet are the same.
+
     Args:
         group: the folder of all of them.
         rulebook: what to learn under.
@@ -47,12 +49,24 @@ def start_runs(
     refuse_mixing(group, rulebook)
     first = rulebook.settings.seed
     folders = {seed: seed_folder(group, seed) for seed in range(first, first + seeds)}
+    started = {folder for folder in folders.values() if _is_waiting(folder, modules)}
     for folder in folders.values():
-        refuse_taken(folder)
+        if folder not in started:
+            refuse_taken(folder)
     return [
-        Run.create(one, with_settings(rulebook, seed=seed), modules)
+        Run.open(one)
+        if one in started
+        else Run.create(one, with_settings(rulebook, seed=seed), modules)
         for seed, one in folders.items()
     ]
+
+
+def _is_waiting(folder: Path, modules: Sequence[str]) -> bool:
+    """Whether a run was started there, in which nobody has learned yet."""
+    if not is_run(folder):
+        return False
+    run = Run.open(folder)
+    return not run.begun and run.modules == tuple(modules)
 
 
 def learn_all(
@@ -94,6 +108,10 @@ class _Learning(Task):
             report(record)
 
         Run.open(self.folder).learn(watch, stop, self.checkpoint_seconds)
+
+    @override
+    def can_be_interrupted(self) -> bool:
+        return is_playing()
 
 
 def open_runs(folder: str | Path) -> list[Run]:

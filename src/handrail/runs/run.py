@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from handrail._package import VERSION
 from handrail._storage import (
+    LOCK,
     STATE_FORMAT,
     check_format,
     is_temporary,
@@ -40,6 +41,7 @@ from handrail._storage import (
 )
 from handrail.constraints import counted
 from handrail.errors import (
+    EpisodeInterrupted,
     HandrailError,
     InvalidArgument,
     InvalidRulebook,
@@ -89,11 +91,14 @@ class Run:
         path = Path(folder)
         refuse_taken(path)
         try:
-            (path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
-            write_atomically(path / CONSTRAINTS, rulebook.text.encode())
-            # The configuration comes last: a folder that has one is a run.
-            configuration = _configuration(rulebook, modules)
-            write_sealed(path / CONFIGURATION, configuration.model_dump(exclude_none=True))
+            path.mkdir(parents=True, exist_ok=True)
+            with only_process(path, "starting a run"):
+                refuse_taken(path)  # by somebody who was faster
+                (path / CHECKPOINTS).mkdir(exist_ok=True)
+                write_atomically(path / CONSTRAINTS, rulebook.text.encode())
+                # The configuration comes last: a folder that has one is a run.
+                configuration = _configuration(rulebook, modules)
+                write_sealed(path / CONFIGURATION, configuration.model_dump(exclude_none=True))
         except OSError as error:
             raise StorageFailure(
                 f"No run can be started in {path}: {error.strerror or error}."
@@ -126,6 +131,11 @@ class Run:
         """Of everything in this run."""
         return self.rulebook.settings.seed
 
+    @property
+    def begun(self) -> bool:
+        """Whether anybody has learned here: the first checkpoint is that of the first policy."""
+        return bool(self.checkpoints() or self.records())
+
     def records(self) -> list[Record]:
         """What was recorded so far; refused if it was altered."""
         return read_records(self.folder, self._position())
@@ -139,6 +149,7 @@ class Run:
         """The same run with another goal, to be learned on to."""
         longer = replace(self, rulebook=with_settings(self.rulebook, episodes=episodes))
         with _lock(self.folder):  # whoever learns here has the goal that the folder says
+            self._refuse_lost_checkpoints()  # before anything is changed
             learned = len(self.records())
             if episodes < learned:
                 raise InvalidArgument(
@@ -204,7 +215,7 @@ class Run:
             self._save(agent, log)
         except StorageFailure:
             raise
-        except HandrailError:
+        except (HandrailError, EpisodeInterrupted):
             if log.lines == agent.episodes:
                 self._save(agent, log)  # what went wrong comes after what was learned
             raise
@@ -218,28 +229,36 @@ class Run:
 
     def _position(self) -> LogPosition:
         """In the metrics, at the newest checkpoint."""
-        checkpoints = self.checkpoints()
-        return _read_checkpoint(checkpoints[-1])[1] if checkpoints else LogPosition()
+        if not self.checkpoints():
+            return LogPosition()
+        with self._naming_the_older():
+            return _read_checkpoint(self.checkpoints()[-1])[1]
 
     def _restored(self) -> tuple[Learner, LogPosition]:
         """The learner and the position in the metrics at the newest checkpoint."""
-        checkpoints = self.checkpoints()
-        if not checkpoints:
-            self._refuse_lost_checkpoints()
+        self._refuse_lost_checkpoints()
+        if not self.checkpoints():
             return self._made(), LogPosition()
-        try:
-            checkpoint, position = _read_checkpoint(checkpoints[-1])
+        newest = self.checkpoints()[-1]
+        with self._naming_the_older():
+            checkpoint, position = _read_checkpoint(newest)
             if checkpoint.settings != self.rulebook.settings.learner:
-                raise InvalidRun(f"{checkpoints[-1]} is of a learner with other settings.")
+                raise InvalidRun(f"{newest} is of a learner with other settings.")
             return self._made(checkpoint), position
+
+    @contextmanager
+    def _naming_the_older(self) -> Iterator[None]:
+        """What to do about a newest checkpoint that cannot be used."""
+        try:
+            yield
         except InvalidRun as error:
             remedy = "There is no older one: start the run again."
-            if len(checkpoints) > 1:
-                remedy = f"Delete it to continue from {checkpoints[-2].name}."
+            if len(self.checkpoints()) > 1:
+                remedy = f"Delete it to continue from {self.checkpoints()[-2].name}."
             raise InvalidRun(f"{error} {remedy}") from error
 
     def _refuse_lost_checkpoints(self) -> None:
-        recorded = len(read_records(self.folder, LogPosition()))
+        recorded = 0 if self.checkpoints() else len(read_records(self.folder, LogPosition()))
         if recorded:
             raise InvalidRun(
                 f"{self.folder} has recorded {counted(recorded, 'episode')}, but has no checkpoint "
@@ -291,11 +310,22 @@ def make_policy(rulebook: Rulebook, env: gym.Env[Any, Any]) -> Policy:
 
 def refuse_taken(folder: Path) -> None:
     """A run begins in a folder that is empty or not there yet."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and not (folder.is_dir() and _is_free(folder)):
         raise InvalidRun(
             f"{folder} is not empty. Continue it with `handrail resume {folder}`, or choose "
             "another folder with --out."
         )
+
+
+def _is_free(folder: Path) -> bool:
+    """Empty, or as a process left it that was killed before its run was one."""
+    found = {one.name: one for one in folder.iterdir() if not is_temporary(one)}
+    if not found:
+        return True
+    # The lock comes first: where it is, nothing of these names is anybody else's.
+    ours = LOCK in found and found.keys() <= {LOCK, CONSTRAINTS, CHECKPOINTS}
+    linked = any(one.is_symlink() for one in found.values())
+    return ours and not linked and not any((folder / CHECKPOINTS).glob("*"))
 
 
 def is_run(folder: Path) -> bool:
