@@ -13,6 +13,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 
 import handrail as hr
 from handrail.sb3.callback import Handrail
+from tests.support.environments import Failing
 from tests.support.sb3_models import CARTPOLE, REFUSED, Masked, Numbers, Pictures, ppo
 
 
@@ -48,6 +49,16 @@ class TestEvaluate:
     def test_other_environments(self, env: Any, message: str) -> None:
         with pytest.raises(hr.errors.InvalidArgument, match=message):
             hr.evaluate(ppo(), env)
+
+    @pytest.mark.parametrize("step", [-1, 3])
+    @pytest.mark.parametrize("how", ["nan observation", "infinite observation"])
+    def test_observations_that_are_not_finite(self, how: str, step: int) -> None:
+        """Stable-Baselines3 has other words for them, or none."""
+        when = "on reset" if step < 0 else f"at step {step}"
+        with pytest.raises(
+            hr.errors.EnvironmentFailure, match=f"observation is not finite {when}: .(nan|inf), "
+        ):
+            hr.evaluate(ppo(), Failing(gym.make("CartPole-v1"), how, step), episodes=1)
 
     def test_observations_that_are_normalised(self) -> None:
         normalised = REFUSED["VecNormalize"][0]()

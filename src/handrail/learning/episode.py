@@ -19,12 +19,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from handrail._types import Array
-from handrail.errors import (
-    EnvironmentFailure,
-    EpisodeInterrupted,
-    InvalidArgument,
-    InvalidPolicy,
-)
+from handrail.errors import EnvironmentFailure, EpisodeInterrupted, InvalidArgument
 from handrail.policies import Actions, Policy
 
 LEARNING, EVALUATION, PREDICTION = 0, 1, 2  # streams of chance that never meet
@@ -126,7 +121,7 @@ def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
     while not finished:
         try:
             action = act(state)
-        except InvalidPolicy:
+        except Exception:  # whoever acts has words of their own for what they were shown
             _refuse_bad_observation(state, len(actions))
             raise
         states.append(state)
@@ -164,7 +159,7 @@ def play_in_parallel(
     while any(trail.episode is None for trail in trails):
         try:
             actions = act(current)
-        except InvalidPolicy:
+        except Exception:
             _refuse_bad_observation(current, step)
             raise
         try:
