@@ -17,7 +17,7 @@ from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 import handrail as hr
-from handrail.errors import InvalidRulebook, ShapeMismatch
+from handrail.errors import InvalidConstraint, InvalidRulebook, ShapeMismatch
 from handrail.rulebook import Rulebook, constraints_of, parse
 from handrail.runs import Run
 from handrail.sb3 import Handrail, policy_of
@@ -150,6 +150,21 @@ def test_other_shapes_are_refused(shape: tuple[int, ...], message: str) -> None:
     given = [hr.AtLeast(0.9, 1, hr.Points(np.zeros((1, *shape))), name="a")]
     with pytest.raises(ShapeMismatch, match=message):
         constraints_of(given, spaces)
+
+
+def test_shapes_are_not_mixed() -> None:
+    policy = hr.CategoricalPolicy.mlp(gym.make(BOARD), hidden=[8], seed=0)
+    board = hr.AtLeast(0.9, 1, hr.Points(SEEN[:1]), name="board")
+    region = hr.AtLeast(0.9, 1, hr.Box(np.zeros(25), np.ones(25)), name="region")
+    with pytest.raises(
+        InvalidConstraint,
+        match=r"'region' speaks of states of shape \(25,\), but 'board' of shape \(5, 5\)\. .* the "
+        r"same quantities, all of them flat: state\.reshape\(-1\)\.$",
+    ):
+        hr.enforce(policy, [board, region])
+    flat = hr.AtLeast(0.9, 1, hr.Points(SEEN[:1].reshape(1, 25)), name="board")
+    assert hr.enforce(policy, [flat, region]).satisfied
+    assert policy.outputs(SEEN[:1])[0, 1] >= 0.9 - 1e-6
 
 
 def test_a_network_that_takes_no_flat_states_is_refused_in_words(rules: Rulebook) -> None:

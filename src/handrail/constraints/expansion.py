@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
@@ -155,11 +156,13 @@ def _refuse_repeated_names(constraints: Sequence[Constraint]) -> None:
 def _refuse_different_shapes(constraints: Sequence[Constraint]) -> None:
     shape = constraints[0].states.shape[1:]
     for constraint in constraints:
-        if constraint.states.shape[1:] != shape:
+        other = constraint.states.shape[1:]
+        if other != shape:
+            flat = math.prod(other) == math.prod(shape)
             raise InvalidConstraint(
-                f"{constraint.name!r} speaks of states of shape {constraint.states.shape[1:]}, but "
+                f"{constraint.name!r} speaks of states of shape {other}, but "
                 f"{constraints[0].name!r} of shape {shape}. All constraints of a set must observe "
-                "the same quantities."
+                f"the same quantities{', all of them flat: state.reshape(-1)' if flat else ''}."
             )
 
 
