@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from fractions import Fraction
+from itertools import combinations, pairwise
+from operator import mul
 
 import numpy as np
 import pytest
@@ -164,3 +166,58 @@ def inside_outline(outline: Array, points: Array) -> Mask:
         with np.errstate(divide="ignore", invalid="ignore"):
             inside ^= crosses & (points[:, 0] < x0 + (points[:, 1] - y0) / (y1 - y0) * (x1 - x0))
     return inside
+
+
+ExactPoint = tuple[Fraction, ...]
+
+
+def exactly(points: Array) -> list[ExactPoint]:
+    """Points (n, k) as fractions."""
+    return [tuple(map(Fraction, point)) for point in points.tolist()]
+
+
+def exact_vertices(normals: Array, offsets: Array) -> list[ExactPoint]:
+    """Of {x: normals @ x <= offsets}, by trying every k of the half-spaces."""
+    rows, right = exactly(normals), [one for (one,) in exactly(offsets[:, None])]
+    found = set()
+    for chosen in combinations(range(len(rows)), len(rows[0])):
+        point = _solved([list(rows[i]) for i in chosen], [right[i] for i in chosen])
+        if point is not None and all(
+            sum(map(mul, row, point)) <= bound for row, bound in zip(rows, right, strict=True)
+        ):
+            found.add(tuple(point))
+    return sorted(found)
+
+
+def covered_exactly(simplices: Array, points: Sequence[ExactPoint]) -> bool:
+    """Whether every point is in one of the simplices (n, k + 1, k), by its weights there."""
+    bodies = [exactly(simplex) for simplex in simplices]
+    return all(any(_is_inside(body, point) for body in bodies) for point in points)
+
+
+def _is_inside(body: list[ExactPoint], point: ExactPoint) -> bool:
+    if any(
+        not min(column) <= x <= max(column)
+        for column, x in zip(zip(*body, strict=True), point, strict=True)
+    ):
+        return False
+    rows = [list(column) for column in zip(*body, strict=True)]
+    weights = _solved([*rows, [Fraction(1)] * len(body)], [*point, Fraction(1)])
+    return weights is not None and min(weights) >= 0
+
+
+def _solved(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fraction] | None:
+    """By elimination; None if it is singular."""
+    rows = [[*row, one] for row, one in zip(matrix, right, strict=True)]
+    for column in range(len(rows)):
+        pivot = next((i for i in range(column, len(rows)) if rows[i][column]), None)
+        if pivot is None:
+            return None
+        rows[column], rows[pivot] = rows[pivot], rows[column]
+        head = rows[column][column]
+        rows[column] = [entry / head for entry in rows[column]]
+        for i, row in enumerate(rows):
+            if i != column and row[column]:
+                factor = row[column]
+                rows[i] = [a - factor * b for a, b in zip(row, rows[column], strict=True)]
+    return [row[-1] for row in rows]

@@ -486,13 +486,14 @@ def _prove(
     # Over the cells, not the region: those of a curve reach beyond it.
     low = np.min([cover.cells.low.min(axis=0) for cover in covers], axis=0)
     high = np.max([cover.cells.high.max(axis=0) for cover in covers], axis=0)
+    simplices = any(len(cover.cells.simplex_coordinates) for cover in covers)
     worst, cells, method = {}, 0, ""
     leaves: list[Leaves] = []
     for side in question.sides():
         if not side.margin.can_break:
             worst[side.name] = side.reach
             continue
-        rounding = question.rounding.of_bounds(low, high, side.margin.size)
+        rounding = question.rounding.of_bounds(low, high, side.margin.size, simplices=simplices)
         if not np.isfinite(rounding):
             return question.unknown(question.too_large())
         many = max(cover.cells.n_vertices for cover in covers) > _MANY_VERTICES

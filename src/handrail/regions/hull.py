@@ -15,11 +15,15 @@ import numpy as np
 from scipy.spatial import ConvexHull, Delaunay, QhullError
 
 from handrail._minimum_norm import solve_minimum_norm
-from handrail._types import Array, Mask
+from handrail._types import Array, Indices, Mask
 from handrail.errors import InvalidConstraint, Phrase, SolverFailure
+from handrail.regions.enclosure import encloses, outer_faces
 
 # A figure is flat if it is thinner than this share of its width: no hull or proof is safe then.
 FLAT = 1e-10
+
+# Simplices that leave no gap are larger than the hull by at most this share.
+LARGEST_GROWTH = 1e-3
 
 _SLACK = 1e-12
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -112,6 +116,7 @@ class Hull:
         except QhullError as error:
             raise flat from error
         chosen = np.sort(hull.vertices)
+        self._given = points
         self.vertices: Array = points[chosen]
         self._scaled = scaled[chosen]
         self._scaled_volume = float(hull.volume)
@@ -124,18 +129,45 @@ class Hull:
     @cached_property
     def simplices(self) -> Array:
         """Simplices (n, k + 1, k) that together are the hull."""
-        chosen = Delaunay(self._scaled).simplices
-        volume = float(simplex_volumes(self._scaled[chosen]).sum())
-        # A proof on the simplices is one on the hull only if they leave no gap.
-        if abs(volume - self._scaled_volume) > 1e-9 * self._scaled_volume:
-            raise InvalidConstraint(
-                "{polytope} cannot be divided into simplices: some of its vertices nearly "
-                "coincide ({vertices}). Merge those.",
-                polytope=Phrase.POLYTOPE,
-                vertices=self.vertices.tolist(),
-            )
-        result: Array = self.vertices[chosen]
+        result: Array = self.vertices[self._division]
         return result
+
+    @cached_property
+    def covering(self) -> Array:
+        """The same without any gap: they grow from their middle by as little as that asks for.
+
+        Each vertex by another share: those that are in one plane, but for rounding, leave it, for
+        no division of such is right to the last digit.
+        """
+        division, vertices = self._division, self.vertices
+        away = self._scaled - self._scaled.mean(axis=0)
+        shares = np.random.default_rng(0).uniform(1.0, 2.0, (len(away), 1))
+        growth = 0.0
+        while not encloses(outer_faces(division), vertices, self._given):
+            growth = max(8.0 * growth, _EPSILON)
+            if growth > LARGEST_GROWTH:
+                raise self._indivisible()
+            grown = self._scaled + growth * shares * away
+            division, vertices = Delaunay(grown).simplices, self._scaling.back(grown)
+        result: Array = vertices[division]
+        return result
+
+    @cached_property
+    def _division(self) -> Indices:
+        """Numbers (n, k + 1) of the vertices of simplices."""
+        chosen: Indices = Delaunay(self._scaled).simplices
+        volume = float(simplex_volumes(self._scaled[chosen]).sum())
+        if abs(volume - self._scaled_volume) > 1e-9 * self._scaled_volume:
+            raise self._indivisible()
+        return chosen
+
+    def _indivisible(self) -> InvalidConstraint:
+        return InvalidConstraint(
+            "{polytope} cannot be divided into simplices: some of its vertices nearly coincide "
+            "({vertices}). Merge those.",
+            polytope=Phrase.POLYTOPE,
+            vertices=self.vertices.tolist(),
+        )
 
     @cached_property
     def volume(self) -> float:

@@ -188,6 +188,11 @@ class Polygon:
         result: Array = self._ordered[triangulate(self._ordered)]
         return result
 
+    @property
+    def covering(self) -> Array:
+        """The same: they are found by exact arithmetic, and leave no gap."""
+        return self.simplices
+
     @cached_property
     def volume(self) -> float:
         """Its area."""

@@ -31,7 +31,7 @@ from handrail.regions.checks import (
     as_range,
     as_triples,
 )
-from handrail.regions.hull import FLAT, Hull, Scaling, simplex_volumes
+from handrail.regions.hull import FLAT, LARGEST_GROWTH, Hull, Scaling, simplex_volumes
 from handrail.regions.outline import clip, rectangle
 from handrail.regions.polygon import Polygon
 from handrail.regions.region import Region
@@ -40,9 +40,6 @@ from handrail.regions.region import Region
 _SAME = 1e-12
 
 _EPSILON = float(np.finfo(np.float64).eps)
-
-# A polytope that contains its half-spaces' states for certain is larger by at most this share.
-_GROWTH = 1e-3
 
 _TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _UNBOUNDED = 3  # scipy's status code
@@ -131,7 +128,7 @@ def common_vertices(normals: ArrayLike, offsets: ArrayLike) -> Array:
         return scaling.back(centre + (1.0 + 4.0 * same / radius) * (vertices - centre))
     given = _exactly(np.array(normals, dtype=np.float64), np.array(offsets, dtype=np.float64))
     growth = 0.0
-    while growth <= _GROWTH:
+    while growth <= LARGEST_GROWTH:
         grown = scaling.back(centre + (1.0 + growth) * (vertices - centre))
         if _encloses(grown, given):
             return grown
@@ -383,7 +380,7 @@ class Polytope(Region, shape="polytope"):
 
     def covers(self) -> Sequence[ExactCover]:
         """A cell per simplex, times the ranges."""
-        simplices = self._body.simplices
+        simplices = self._body.covering
         low = np.tile(self._low, (len(simplices), 1))
         high = np.tile(self._high, (len(simplices), 1))
         low[:, self._coordinates] = simplices.min(axis=1)
