@@ -407,6 +407,21 @@ def test_a_float32_network_is_proven_with_its_own_rounding() -> None:
     assert answer.reason.startswith("torch may round products in float32 to fewer bits")
 
 
+def test_precisions_of_backends_that_differ_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch's newer settings, one for each backend, make the older question an error."""
+
+    def mixed() -> str:
+        raise RuntimeError("you have used mix of the legacy and new APIs")
+
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", mixed)
+    rule = hr.AtLeast(0.01, 0, hr.Box([-1.0, -1.0], [1.0, 1.0]))
+    policy = hr.CategoricalPolicy.mlp(spaces(2, 2), hidden=[8], seed=0, dtype=torch.float32)
+    answer = certify(policy, rule)
+    assert answer.status == "unknown"
+    assert answer.reason.startswith("torch may round products in float32 to fewer bits")
+    assert certify(policy.in_float64([[0.0, 0.0]]), rule).certified
+
+
 # --- unknown and refused -----------------------------------------------------------------------
 
 

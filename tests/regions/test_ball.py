@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -26,6 +27,14 @@ def test_a_ball_s_cover_loses_its_corners_and_nothing_else() -> None:
     angles = np.linspace(0.0, 2 * math.pi, 3_000)
     sphere = ball.project(np.stack([np.cos(angles), np.sin(angles)], axis=1) * 9 + [1.0, -2.0])
     assert covered(cover.cells, sphere).all()
+
+
+def test_the_first_box_is_not_smaller_than_the_ball() -> None:
+    for centre, radius in ((0.1, 0.2), (1.0, 1e-16 + 1e-12), (-3.3, 0.7), (1e6, 0.1)):
+        cells = Ball([centre, 0.5], radius, coordinates=[0]).covers()[0].cells
+        assert Fraction(float(cells.low[0, 0])) <= Fraction(centre) - Fraction(radius)
+        assert Fraction(float(cells.high[0, 0])) >= Fraction(centre) + Fraction(radius)
+        assert cells.low[0, 1] == cells.high[0, 1] == 0.5
 
 
 REFUSALS: list[tuple[Callable[[], object], str]] = [

@@ -15,7 +15,6 @@ from time import perf_counter
 from typing import Any, Literal, final, overload
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from handrail._storage import tensor
@@ -38,7 +37,7 @@ from handrail.proof.bounder import Bounder
 from handrail.proof.branch_and_bound import Budget, Judge, Leaves, Watch, prove
 from handrail.proof.margin import Margin, at_least, at_most
 from handrail.proof.relaxation import Relaxation, has_lines
-from handrail.proof.rounding import FLOAT64, Rounding, arithmetic_of
+from handrail.proof.rounding import FLOAT64, Rounding, arithmetic_of, float32_is_whole
 from handrail.proof.vertex_bound import VertexBound
 from handrail.regions import Cells, Cover, ExactCover, Points, Region
 from handrail.rulebook import AnyConstraints, constraints_of
@@ -288,8 +287,7 @@ def _answered(
 ) -> Certificate:
     if not question.layers.is_finite():
         return question.unknown("a weight of the network is not finite")
-    exact = question.rounding.acting is FLOAT64
-    if not exact and torch.get_float32_matmul_precision() != "highest":
+    if question.rounding.acting is not FLOAT64 and not float32_is_whole():
         return question.unknown(_COARSER)
     if isinstance(where, Points):
         return _evaluate(question, where)

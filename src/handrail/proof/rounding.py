@@ -68,6 +68,14 @@ def arithmetic_of(dtype: torch.dtype) -> Arithmetic:
     return FLOAT64 if dtype == torch.float64 else FLOAT32
 
 
+def float32_is_whole() -> bool:
+    """Whether torch multiplies in float32 as float32 is, rather than in fewer bits for speed."""
+    try:
+        return torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:  # set for some backend on its own (torch.backends.….fp32_precision)
+        return False
+
+
 @final
 @dataclass(frozen=True)
 class Rounding:

@@ -185,7 +185,11 @@ class Ball(Region, shape="ball"):
 
     def covers(self) -> Sequence[BallCover]:
         """The box around it, which loses its empty corners as it is halved."""
-        cells = Cells.boxes(self._low[None], self._high[None])
+        low, high = self._low.copy(), self._high.copy()
+        # Centre ± radius were rounded; the box must not be smaller than the ball.
+        low[self._coordinates] = np.nextafter(low[self._coordinates], -np.inf)
+        high[self._coordinates] = np.nextafter(high[self._coordinates], np.inf)
+        cells = Cells.boxes(low[None], high[None])
         return [BallCover(cells, self._centre, self._radius, self._coordinates)]
 
     def section(self, across: int, up: int, at: Array) -> list[Array]:
