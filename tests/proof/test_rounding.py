@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from operator import mul
 from typing import Any
 
 import mpmath  # type: ignore[import-untyped]
@@ -17,6 +19,8 @@ from handrail._types import Array
 from handrail.policies import ACTIVATIONS, IDENTITY, LayerArrays
 from handrail.proof.certificate import provable_layers
 from handrail.proof.rounding import FLOAT32, FLOAT64, Rounding
+from handrail.regions import Cells
+from tests.support.regions import exact_weights, exactly
 
 DIGITS = 60
 
@@ -249,6 +253,47 @@ def test_a_state_that_float32_cannot_hold() -> None:
         assert hr.certify(policy.in_float64([[0.0]]), rule).certified
     answer = hr.enforce(policy, [hr.AtLeast(0.99, 1, hr.Box([16777217.0], [16777217.5]))])
     assert not answer.satisfied or policy.probabilities([[16777217.0]])[0, 1] >= 0.99
+
+
+def lost_by_halving(k: int, rng: np.random.Generator) -> float:
+    """How far, in units of its coordinates, a state of a simplex gets from ever smaller cells."""
+    corners = rng.normal(size=(k + 1, k)) + rng.choice([0.0, 3.0])
+    known = exactly(corners)
+    shares = [*(Fraction(int(share)) for share in rng.integers(1, 5, k)), Fraction(0)]
+    state = tuple(
+        sum(map(mul, shares, column), start=Fraction(0)) / sum(shares)
+        for column in zip(*known, strict=True)
+    )  # on a face
+    sizes = [max(map(abs, column)) for column in zip(*known, strict=True)]
+    cells = Cells(corners.min(axis=0)[None], corners.max(axis=0)[None], corners[None], np.arange(k))
+    lost = 0.0
+    for _ in range(40 * k):
+        cells = cells.halves(np.ones(k))
+        weights = [exact_weights(exactly(one), state) for one in cells.simplex]
+        best = max(range(2), key=lambda i: min(weights[i] or [Fraction(-(10**9))]))
+        inside = [max(weight, Fraction(0)) for weight in weights[best] or []]
+        if not inside:  # as flat as float64 makes them
+            break
+        for x, size, column in zip(
+            state, sizes, zip(*exactly(cells.simplex[best]), strict=True), strict=True
+        ):
+            nearest = sum(map(mul, inside, column), start=Fraction(0)) / sum(inside)
+            lost = max(lost, float(abs(x - nearest) / size) * 2.0**53)
+        cells = cells.take(np.array([best]))
+    return lost
+
+
+def test_what_halving_loses_is_allowed_for() -> None:
+    rng = np.random.default_rng(0)
+    lost = [lost_by_halving(k, rng) for k in (2, 3) for _ in range(12)]
+    assert 1.0 < max(lost) < 64.0
+    # A policy that returns its state: known up to 128 units on simplices.
+    layers = LayerArrays((np.eye(2),), (np.zeros(2),), (IDENTITY,))
+    low, high = np.zeros(2), np.ones(2)
+    for used in (FLOAT64, FLOAT32):
+        boxes = Rounding(layers, used).of_bounds(low, high, 1.0)
+        simplices = Rounding(layers, used).of_bounds(low, high, 1.0, simplices=True)
+        assert simplices - boxes == pytest.approx(2.0 * 128.0 * 2.0**-53, rel=1e-3)
 
 
 def test_rounding_has_no_bound_where_sums_could_overflow() -> None:

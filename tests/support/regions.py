@@ -201,9 +201,14 @@ def _is_inside(body: list[ExactPoint], point: ExactPoint) -> bool:
         for column, x in zip(zip(*body, strict=True), point, strict=True)
     ):
         return False
-    rows = [list(column) for column in zip(*body, strict=True)]
-    weights = _solved([*rows, [Fraction(1)] * len(body)], [*point, Fraction(1)])
+    weights = exact_weights(body, point)
     return weights is not None and min(weights) >= 0
+
+
+def exact_weights(body: list[ExactPoint], point: ExactPoint) -> list[Fraction] | None:
+    """Of the corners of a simplex, that make a point; negative outside, None if it is flat."""
+    rows = [list(column) for column in zip(*body, strict=True)]
+    return _solved([*rows, [Fraction(1)] * len(body)], [*point, Fraction(1)])
 
 
 def _solved(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fraction] | None:
