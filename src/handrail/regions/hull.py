@@ -134,23 +134,33 @@ class Hull:
 
     @cached_property
     def covering(self) -> Array:
-        """The same without any gap: they grow from their middle by as little as that asks for.
+        """The same without any gap; larger than the hull by as little as that asks for."""
+        if encloses(outer_faces(self._division), self.vertices, self._given):
+            return self.simplices
+        growth = _EPSILON
+        while growth <= LARGEST_GROWTH:
+            division, vertices = self._grown(growth)
+            if encloses(outer_faces(division), vertices, self._given):
+                result: Array = vertices[division]
+                return result
+            growth *= 8.0
+        raise self._indivisible()
 
-        Each vertex by another share: those that are in one plane, but for rounding, leave it, for
-        no division of such is right to the last digit.
+    def _grown(self, growth: float) -> tuple[Indices, Array]:
+        """Simplices (n, k + 1) from the middle to the faces, and their vertices (m, k).
+
+        Each vertex moves by another share: those that are in one plane, but for rounding, leave
+        it, for no division of such is right to the last digit.
         """
-        division, vertices = self._division, self.vertices
-        away = self._scaled - self._scaled.mean(axis=0)
-        shares = np.random.default_rng(0).uniform(1.0, 2.0, (len(away), 1))
-        growth = 0.0
-        while not encloses(outer_faces(division), vertices, self._given):
-            growth = max(8.0 * growth, _EPSILON)
-            if growth > LARGEST_GROWTH:
-                raise self._indivisible()
-            grown = self._scaled + growth * shares * away
-            division, vertices = Delaunay(grown).simplices, self._scaling.back(grown)
-        result: Array = vertices[division]
-        return result
+        middle = self._scaled.mean(axis=0)
+        shares = np.random.default_rng(0).uniform(1.0, 2.0, (len(self._scaled), 1))
+        grown = self._scaled + growth * shares * (self._scaled - middle)
+        try:
+            faces: Indices = ConvexHull(grown).simplices
+        except QhullError:  # not far enough out of the plane for it
+            faces = np.zeros((0, len(middle)), dtype=np.intp)
+        division = np.column_stack([faces, np.full(len(faces), len(grown))])
+        return division, self._scaling.back(np.concatenate([grown, middle[None]]))
 
     @cached_property
     def _division(self) -> Indices:
