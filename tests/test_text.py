@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handrail._text import text_table, visible
+from handrail._text import html_text, text_table, visible
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,10 @@ from handrail._text import text_table, visible
 def test_what_a_terminal_would_obey_is_made_visible(text: str, shown: str) -> None:
     assert visible(text) == shown
     assert visible(shown) == shown
+
+
+def test_a_page_shows_neither_orders_nor_markup() -> None:
+    assert html_text('<b>&\x1b[2J\u202e"</b>') == (r"&lt;b&gt;&amp;\x1b[2J\u202e&quot;&lt;/b&gt;")
 
 
 def test_a_table_of_text() -> None:

@@ -6,6 +6,7 @@ A name in a constraint file may hold any character: what a terminal would obey i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 
 
 def visible(text: str) -> str:
@@ -13,6 +14,11 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one == "\n" else _escaped(one) for one in text)
+
+
+def html_text(text: str) -> str:
+    """The same on a page: no markup either."""
+    return escape(visible(text))
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

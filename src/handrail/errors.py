@@ -122,6 +122,19 @@ class InvalidRulebook(HandrailError, ValueError):
         self.line = line
 
 
+class ModulesNotImported(InvalidRulebook):
+    """A run in an environment that nobody has registered here, though it names who could.
+
+    Args:
+        message: of the cause and the remedy.
+        modules: that the run was started with.
+    """
+
+    def __init__(self, message: str, modules: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.modules = tuple(modules)
+
+
 class InvalidPolicy(HandrailError, ValueError):
     """A network or an environment that Handrail cannot serve."""
 

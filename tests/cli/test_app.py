@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
 
 import handrail as hr
 from handrail.cli import app as commands
 from tests.cli.conftest import Caller
+from tests.runs.test_run import TEXT
 from tests.support.paths import ROOT
 
 COMMANDS = (
@@ -70,6 +73,50 @@ def test_completion_imports_nothing_heavy(words: str, completed: list[str]) -> N
     )
     assert said.split() == list(completed)
     assert not HEAVY & packages
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("resume", "{run}", "--episodes", "9"),
+        ("evaluate", "{run}"),
+        ("evaluate", "{run}", "--constraints", "{file}"),
+        ("prove", "{run}"),
+        ("verify", "{run}/certificate.json", "{run}"),
+        ("show", "{run}"),
+        ("play", "{run}"),
+        ("export", "{run}"),
+        ("edit", "{run}", "--constraints", "{file}", "--out", "edited.safetensors"),
+    ],
+    ids=" ".join,
+)
+def test_modules_that_a_run_needs_are_named_with_all_there_is_to_type(
+    words: tuple[str, ...], their_run: Path, handrail: Caller
+) -> None:
+    names = {"run": their_run, "file": their_run / "constraints.yaml"}
+    typed = [word.format(**names) for word in words]
+    before = (their_run / "configuration.json").read_bytes()
+    code, _, error = handrail(*typed)
+    assert code == 2
+    assert "Gymnasium knows no environment 'OfTheirs-v0'" in error
+    assert "if you trust that code, say so again (a run imports nothing by itself)" in error
+    assert error.endswith(f"Type: {shlex.join(['handrail', *typed, '--import', 'their_module'])}")
+    assert "their_module" not in sys.modules
+    assert (their_run / "configuration.json").read_bytes() == before
+
+
+@pytest.fixture
+def their_run(tmp_path: Path) -> Path:
+    """A run in an environment that is registered no longer, with a space in its path."""
+    gym.register("OfTheirs-v0", entry_point="tests.support.environments:Corridor")
+    try:
+        book = hr.rulebook.parse(TEXT.replace("Corridor-v0", "OfTheirs-v0"), "theirs")
+        settled = hr.rulebook.with_settings(book, episodes=2, enforcement="none")
+        run = hr.Run.create(tmp_path / "their run", settled, modules=["their_module"])
+        run.learn()
+    finally:
+        del gym.registry["OfTheirs-v0"]
+    return run.folder
 
 
 def test_help_is_whole(handrail: Caller) -> None:

@@ -78,6 +78,18 @@ def test_the_command_on_a_run(command: Command, group: Path, tmp_path: Path) -> 
     assert json.loads(about["actions"]) == ["left", "right"]
 
 
+@pytest.mark.parametrize("name", ["policy.npz", "policy.onnx"])
+def test_the_same_policy_gives_the_same_file(
+    command: Command, group: Path, tmp_path: Path, name: str
+) -> None:
+    kind = "numpy" if name.endswith("npz") else "onnx"
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        code, text = command(group / "seed-0", "--format", kind, "-o", tmp_path / folder / name)
+        assert code == 0, text
+    assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
 def test_the_command_takes_other_constraints(command: Command, group: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
     other.write_text(FILE.replace("right >= 0.9", "left >= 0.9"))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from tests.cli.conftest import Caller
+import handrail as hr
+from tests.cli.conftest import Caller, start
 
 
 def test_play_films(group: Path, handrail: Caller, tmp_path: Path) -> None:
@@ -17,6 +18,18 @@ def test_play_films(group: Path, handrail: Caller, tmp_path: Path) -> None:
     with Image.open(film) as opened:
         assert opened.n_frames > 4  # type: ignore[attr-defined]
         assert opened.size == (120, 20)
+
+
+def test_a_film_complains_of_no_screen(tmp_path: Path) -> None:
+    """SDL writes to the standard error by itself, so a process of its own is needed to see it."""
+    book = hr.rulebook.with_settings(
+        hr.load_rulebook("cartpole"), episodes=1, network={"hidden": [8]}, enforcement="none"
+    )
+    hr.Run.create(tmp_path / "run", book).learn()
+    out, error = start("play", "run", "--out", "film.gif", cwd=tmp_path).communicate(timeout=120)
+    assert "film.gif" in out
+    assert error == ""
+    assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
 
 
 def test_an_environment_that_cannot_show_itself(group: Path, handrail: Caller) -> None:

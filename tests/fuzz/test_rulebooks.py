@@ -206,6 +206,7 @@ def try_files(seeds: range, folder: Path, capsys: pytest.CaptureFixture[str]) ->
         printed = "".join(capsys.readouterr())
         without_styles = re.sub(r"\x1b\[[0-9;]*m", "", printed)
         assert not set(without_styles) & set("\x1b\x07\x00\x7f\r\u202e"), seed
+        assert not set(page) & set("\x1b\x07\x00\x7f\r\u202e"), seed
         assert "<script>" not in page, seed
         assert "<img src=x" not in page, seed
         reached += bool(page)

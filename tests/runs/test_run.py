@@ -265,6 +265,17 @@ class FullDisk:
             raise OSError(self.error, os.strerror(self.error))
 
 
+def test_moved_or_copied_it_continues_bit_for_bit(whole: Run, tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", book())
+    run.learn(stop=lambda: len(run.records()) >= 7)
+    copy = copy_of(run, tmp_path / "elsewhere" / "copy")
+    run.folder.rename(tmp_path / "moved")
+    moved = Run.open(tmp_path / "moved")
+    for one in (copy, moved):
+        one.learn()
+        assert contents(one) == contents(whole)
+
+
 @pytest.mark.parametrize("fits", [0, 1, 2, 5, 9])
 def test_a_full_disk_stops_the_run_and_harms_nothing(
     whole: Run, tmp_path: Path, fits: int, monkeypatch: pytest.MonkeyPatch

@@ -7,6 +7,7 @@ package when it is first asked for.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -25,7 +26,7 @@ from handrail.cli.play import play
 from handrail.cli.prove import prove, verify
 from handrail.cli.show import show
 from handrail.cli.train import resume, train
-from handrail.errors import EpisodeInterrupted, HandrailError
+from handrail.errors import EpisodeInterrupted, HandrailError, ModulesNotImported
 
 _CONTEXT = {
     "help_option_names": ["-h", "--help"],
@@ -45,6 +46,11 @@ def main() -> None:
     """Run the command line; errors that we foresee are printed as one message."""
     try:
         app()
+    except ModulesNotImported as error:
+        imports = [word for module in error.modules for word in ("--import", module)]
+        command = shlex.join(["handrail", *sys.argv[1:], *imports])
+        complain(f"{error} Type: {command}")
+        sys.exit(2)
     except HandrailError as error:
         complain(str(error))
         sys.exit(2)

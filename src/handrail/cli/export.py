@@ -62,6 +62,8 @@ def export(
     file = source.stem.with_name(source.stem.name + _ENDINGS[kind]) if target is None else target
     refuse_existing(file, "--out")
     names = source.rulebook
+    space = source.spaces[0]
+    space.seed(0)  # the same policy gives the same file
     write = {Format.onnx: hr.export_onnx, Format.numpy: hr.export_numpy}[kind]
     exported = write(
         source.policy,
@@ -70,7 +72,7 @@ def export(
         observations=() if names is None else names.observations,
         actions=() if names is None else names.actions,
         constraint_file="" if names is None else names.text,
-        states=[source.spaces[0].sample()],
+        states=[space.sample()],
         tolerance=source.tolerance,
     )
     say(source.description)

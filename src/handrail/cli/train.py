@@ -67,6 +67,7 @@ def resume(
     """Continue runs that were interrupted, bit for bit as if they had not been."""
     import_modules(modules)
     runs = hr.runs.open_runs(folder)
+    runs[0].make_environment().close()  # refused before anything is changed
     if episodes is not None:
         runs = [run.with_episodes(episodes) for run in runs]
     unfinished = [run for run in runs if not run.finished]

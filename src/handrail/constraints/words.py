@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 import numpy as np
 
+from handrail._text import html_text
 from handrail._types import Array
 
 _LEFT, _RIGHT = 'style="text-align:left"', 'style="text-align:right"'
@@ -60,10 +60,10 @@ def html_table(
 
 
 def _paragraph(text: str) -> str:
-    return f"<p>{escape(text).replace(chr(10), '<br>')}</p>" if text else ""
+    return f"<p>{html_text(text).replace(chr(10), '<br>')}</p>" if text else ""
 
 
 def _row(texts: Sequence[str], first: str, others: str) -> str:
-    cells = [f"<{first} {_LEFT}>{escape(texts[0])}</{first}>"]
-    cells += [f"<{others} {_RIGHT}>{escape(text)}</{others}>" for text in texts[1:]]
+    cells = [f"<{first} {_LEFT}>{html_text(texts[0])}</{first}>"]
+    cells += [f"<{others} {_RIGHT}>{html_text(text)}</{others}>" for text in texts[1:]]
     return f"<tr>{''.join(cells)}</tr>"

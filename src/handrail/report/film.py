@@ -78,14 +78,14 @@ def play_episodes(
 
 def _stage(run: Run, mode: str) -> gym.Env[Any, Any]:
     """An environment that cannot show itself is told so before it plays."""
-    env = run.rulebook.make_environment()
+    env = run.make_environment()
     modes = env.metadata.get("render_modes", [])
     env.close()
     if mode not in modes:
         raise InvalidArgument(
             f"This environment cannot render {mode!r}; it offers {', '.join(modes) or 'nothing'}."
         )
-    return run.rulebook.make_environment(render_mode=mode)
+    return run.make_environment(mode)
 
 
 def _frames(env: RenderCollection[Any, Any]) -> list[np.ndarray[Any, np.dtype[np.uint8]]]:

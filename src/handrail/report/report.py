@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
 from handrail._storage import write_atomically
+from handrail._text import html_text
 from handrail.report.drawing import save_figure
 from handrail.report.learning_curves import loss_figure, score_figure, violation_figure
 from handrail.report.plane import Plane
@@ -69,13 +69,13 @@ def write_report(runs: AnyRuns, folder: str | Path) -> Path:
 
 def _page(rulebook: Rulebook, summary: GroupSummary, pictures: Sequence[Path]) -> str:
     images = "".join(f'<img src="{picture.name}" alt="{picture.stem}">' for picture in pictures)
-    sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in rulebook.sentences)
-    settings = escape(rulebook.settings.model_dump_json(indent=2))
+    sentences = "".join(f"<li>{html_text(sentence)}</li>" for sentence in rulebook.sentences)
+    settings = html_text(rulebook.settings.model_dump_json(indent=2))
     return f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>{escape(rulebook.name)}</title>
+<html lang="en"><meta charset="utf-8"><title>{html_text(rulebook.name)}</title>
 <style>{_STYLE}</style>
-<h1>{escape(rulebook.name)}</h1>
-<p>{escape(rulebook.description)}</p>
+<h1>{html_text(rulebook.name)}</h1>
+<p>{html_text(rulebook.description)}</p>
 <h2>Constraints</h2><ul>{sentences}</ul>
 <h2>Runs</h2>
 {summary._repr_html_()}

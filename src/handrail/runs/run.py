@@ -46,6 +46,7 @@ from handrail.errors import (
     InvalidArgument,
     InvalidRulebook,
     InvalidRun,
+    ModulesNotImported,
     StorageFailure,
 )
 from handrail.learning import Checkpoint, Learner, Record, Reinforce, Seconds
@@ -163,6 +164,11 @@ class Run:
                 write_sealed(self.folder / CONFIGURATION, changed.model_dump(exclude_none=True))
         return longer
 
+    def make_environment(self, render_mode: str | None = None) -> gym.Env[Any, Any]:
+        """As its constraint file describes it; modules that register it are named, not imported."""
+        with self._naming_the_modules():
+            return self.rulebook.make_environment(render_mode)
+
     def agent(self) -> Learner:
         """The learner as it was at the newest checkpoint; a fresh one if there is none."""
         return self._restored()[0]
@@ -267,16 +273,21 @@ class Run:
             )
 
     def _made(self, checkpoint: Checkpoint | None = None) -> Learner:
-        try:
+        with self._naming_the_modules():
             return make_agent(self.rulebook, checkpoint)
+
+    @contextmanager
+    def _naming_the_modules(self) -> Iterator[None]:
+        try:
+            yield
         except InvalidRulebook as error:
             if not self.modules:
                 raise
             options = " ".join(f"--import {one}" for one in self.modules)
-            raise InvalidRulebook(
+            raise ModulesNotImported(
                 f"{error} This run was started with {options}: if you trust that code, say so "
                 "again (a run imports nothing by itself).",
-                error.line,
+                self.modules,
             ) from error
 
     def _save(self, agent: Learner, log: MetricsLog) -> None:
