@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -19,6 +20,10 @@ from handrail.runs.metrics import METRICS
 from handrail.runs.run import Run
 from tests.cli.conftest import Caller, start
 from tests.runs.test_run import TEXT
+
+INTERRUPTS = pytest.mark.skipif(
+    not hasattr(signal, "SIGUSR1"), reason="this system has no signals of one's own"
+)
 
 
 def test_training_writes_runs_and_a_report(group: Path) -> None:
@@ -87,8 +92,8 @@ def test_a_killed_command_leaves_no_learner_behind(tmp_path: Path) -> None:
             time.sleep(0.1)
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="this system has no such signals")
-def test_ctrl_c_ends_environments_that_hang_and_says_where(tmp_path: Path) -> None:
+def hanging(tmp_path: Path) -> subprocess.Popen[str]:
+    """Two runs whose environments hang in their sixth episode."""
     (tmp_path / "hangs.yaml").write_text(TEXT.replace("Corridor-v0", "HangsInEpisode5-v0"))
     process = start(
         *("train", "hangs.yaml", "--import", "tests.runs.test_run", "--seeds", "2"),
@@ -100,6 +105,12 @@ def test_ctrl_c_ends_environments_that_hang_and_says_where(tmp_path: Path) -> No
     while not all(log.exists() and log.read_bytes().count(b"\n") == 5 for log in logs):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    return process
+
+
+@INTERRUPTS
+def test_ctrl_c_ends_environments_that_hang_and_says_where(tmp_path: Path) -> None:
+    process = hanging(tmp_path)
     process.send_signal(signal.SIGINT)
     out, error = process.communicate(timeout=60)
     assert process.returncode == 130, error
@@ -110,6 +121,16 @@ def test_ctrl_c_ends_environments_that_hang_and_says_where(tmp_path: Path) -> No
         )
         assert Run.open(tmp_path / "group" / f"seed-{seed}").agent().episodes == 5
     assert "Continue with: handrail resume group" in out
+
+
+@INTERRUPTS
+@pytest.mark.slow
+def test_nor_do_they_outlive_a_command_that_was_killed(tmp_path: Path) -> None:
+    process = hanging(tmp_path)
+    process.kill()
+    process.communicate(timeout=60)  # the pipes close when the learners are gone, too
+    for seed in (4, 5):
+        assert Run.open(tmp_path / "group" / f"seed-{seed}").agent().episodes == 5
 
 
 def test_the_report_does_not_fit_either(

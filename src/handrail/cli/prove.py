@@ -142,7 +142,8 @@ def _prove(
 
         def watch(proven: int, left: int) -> None:
             if monotonic() - start > _FIRST_WORD_AFTER:
-                line = f"{visible(constraint.name)}: {proven:,} cells proven, {left:,} open"
+                cells = hr.constraints.counted(proven, "cell")
+                line = f"{visible(constraint.name)}: {cells} proven, {left:,} open"
                 status.update(Text(line))
                 status.start()
 
