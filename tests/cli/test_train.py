@@ -60,7 +60,7 @@ def test_ctrl_c_stops_after_the_update_and_resume_continues(tmp_path: Path) -> N
     while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, error = process.communicate(timeout=60)
+    out, error = process.communicate(timeout=300)
     assert process.returncode == 130, error
     assert "Continue with: handrail resume group" in out
     run = Run.open(tmp_path / "group" / "seed-4")
@@ -76,12 +76,12 @@ def test_a_killed_command_leaves_no_learner_behind(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     metrics = tmp_path / "group" / "seed-4" / METRICS
-    deadline = time.monotonic() + 90.0
+    deadline = time.monotonic() + 300.0
     while not (metrics.exists() and metrics.stat().st_size):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     process.kill()
-    process.communicate(timeout=60)  # the pipes close when the learner is gone, too
+    process.communicate(timeout=300)  # the pipes close when the learner is gone, too
     run = Run.open(tmp_path / "group" / "seed-4")
     while True:  # until the learner has noticed, and let go of the folder
         try:
@@ -100,9 +100,8 @@ def hanging(tmp_path: Path) -> subprocess.Popen[str]:
         *("--jobs", "2", "--out", "group"),
         cwd=tmp_path,
     )
-    logs = [tmp_path / "group" / f"seed-{seed}" / METRICS for seed in (4, 5)]
-    deadline = time.monotonic() + 120
-    while not all(log.exists() and log.read_bytes().count(b"\n") == 5 for log in logs):
+    deadline = time.monotonic() + 300
+    while len(list(tmp_path.glob("hangs-*"))) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     return process
@@ -112,7 +111,7 @@ def hanging(tmp_path: Path) -> subprocess.Popen[str]:
 def test_ctrl_c_ends_environments_that_hang_and_says_where(tmp_path: Path) -> None:
     process = hanging(tmp_path)
     process.send_signal(signal.SIGINT)
-    out, error = process.communicate(timeout=60)
+    out, error = process.communicate(timeout=300)
     assert process.returncode == 130, error
     for seed in (4, 5):
         assert (
@@ -128,7 +127,7 @@ def test_ctrl_c_ends_environments_that_hang_and_says_where(tmp_path: Path) -> No
 def test_nor_do_they_outlive_a_command_that_was_killed(tmp_path: Path) -> None:
     process = hanging(tmp_path)
     process.kill()
-    process.communicate(timeout=60)  # the pipes close when the learners are gone, too
+    process.communicate(timeout=300)  # the pipes close when the learners are gone, too
     for seed in (4, 5):
         assert Run.open(tmp_path / "group" / f"seed-{seed}").agent().episodes == 5
 

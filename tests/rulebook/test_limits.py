@@ -59,9 +59,9 @@ def network(hidden: str) -> str:
     ids=lambda value: value[:40] if "line" in value else "",
 )
 def test_what_is_too_large_is_refused_in_time(text: str, said: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()  # of a busy machine, only what this took counts
     assert said in refusal(text)
-    assert time.monotonic() - start < SECONDS
+    assert time.process_time() - start < SECONDS
 
 
 def test_the_limits_themselves_are_allowed() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from time import sleep
 from typing import Any
 
@@ -96,6 +98,7 @@ class Failing(gym.Wrapper[Any, Any, Any, Any]):
         if self.how == "interrupt":
             raise KeyboardInterrupt
         if self.how == "hang":
+            Path(f"hangs-{os.getpid()}").touch()  # for whoever waits for it
             sleep(3600)
         if self.how in REWARDS:
             return observation, REWARDS[self.how]
