@@ -23,8 +23,8 @@ from stable_baselines3.common.env_util import make_vec_env
 import handrail as hr
 from handrail import sb3
 from handrail._types import Array
+from handrail.enforcement.influence import influence_between
 from handrail.enforcement.references import References, given_references, references_of_space
-from handrail.enforcement.side_effects import compare
 from handrail.learning.episode import Start, greedy, play
 
 CARTPOLE = "CartPole-v1"
@@ -100,7 +100,7 @@ def main() -> None:
         for method, make_obey in methods.items():
             changed = sb3.policy_of(sb3.load(folder / "ppo.zip"))
             make_obey(changed, book)
-            effects = compare(
+            effects = influence_between(
                 references, before, changed.outputs(references.states), policy.quantity
             )
             table.add_row(

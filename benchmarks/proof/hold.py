@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import final
 from unittest.mock import patch
 
-from handrail._types import Array
 from handrail.enforcement import Enforcement
+from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.enforcer import RegionEnforcer
 from handrail.policies import Policy
 
@@ -39,9 +39,9 @@ def taped_holds() -> Iterator[list[Hold]]:
     def hold_and_tape(
         self: RegionEnforcer,
         policy: Policy,
-        values: Array | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> Enforcement:
-        result = hold(self, policy, values)
+        result = hold(self, policy, elsewhere)
         tape.append(Hold(result.rounds, result.iterations, sum(map(len, self.active_states))))
         return result
 

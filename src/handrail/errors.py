@@ -190,5 +190,5 @@ class InvalidCertificate(HandrailError):
     """A certificate that was altered, is about something else, or cannot be confirmed."""
 
 
-class ExcessiveSideEffect(HandrailError):
+class ExcessiveInfluence(HandrailError):
     """An edit that would change the policy elsewhere by more than allowed: nothing was changed."""

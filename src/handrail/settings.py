@@ -130,6 +130,35 @@ Selection = Annotated[
 ]
 
 
+# How far what is known may move the rest of a policy, where experience of it has arrived (measured:
+# docs/explanation/influence.md); and where it is advice for everywhere.
+LITTLE_REACH, ADVICE = 1e-3, 10.0
+
+
+@final
+class Fading(BaseModel):
+    """A reach that fades as experience arrives."""
+
+    model_config = STRICT
+
+    first: Annotated[float, Field(ge=0.0)] = ADVICE
+    """Before any experience."""
+    last: Annotated[float, Field(ge=0.0)] = LITTLE_REACH
+    """In the end."""
+    updates: Annotated[int, Field(ge=1)] = 1
+    """After so many updates."""
+
+    def at(self, updates: int) -> float:
+        """After so many of them: in equal ratios from the first to the last."""
+        if updates >= self.updates or not self.last:
+            return self.last if updates else self.first
+        return float(self.first * (self.last / (self.first or 1.0)) ** (updates / self.updates))
+
+
+Reach = Annotated[float, Field(ge=0.0)] | Fading | Literal["auto"]
+"""0: only where a constraint speaks; 10 and more: advice for everywhere; "auto": see `Rail`."""
+
+
 class _LearningSettings(BaseModel, ABC):
     """What a learner needs to know, whoever sets it."""
 
@@ -155,9 +184,14 @@ class _LearningSettings(BaseModel, ABC):
     selection: Selection = Everywhere()
     """Of constraints on regions: everywhere (the whole region), maximum_return or maximum_deviation
     (the paper: one state of each region at a time), with options in a mapping."""
+    reach: Reach = "auto"
+    """How far exact enforcement may move the policy where no constraint speaks: 0 (only where I
+    said) to 10 (take it as advice for everywhere); {first: 10, last: 0.001, updates: 1} fades as
+    experience arrives. auto does so where the constraints cover both sides of a choice, and is
+    0.001 from the beginning where they do not."""
     objective: Objective = "returns"
-    """What the safe returns keep small: the returns (the paper) or the change of the network
-    (parameters)."""
+    """What the safe returns of one_step keep small: the returns (the paper) or the change of the
+    network (parameters)."""
     soft: bool = False
     """Let constraints that contradict each other give way, dearer ones last (one_step only)."""
     tolerance: Annotated[float, Field(gt=0.0)] | None = None
@@ -261,6 +295,20 @@ def first_finding(error: ValidationError) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     return f"{where}: {expectation(first)}" if where else expectation(first)
+
+
+_REACH: TypeAdapter[float | Fading | Literal["auto"]] = TypeAdapter(Reach)
+
+
+def chosen_reach(given: object) -> float | Fading | Literal["auto"]:
+    """How far knowledge may reach, as callers say it, checked."""
+    try:
+        return _REACH.validate_python(given)
+    except ValidationError:
+        raise InvalidArgument(
+            f"reach={given!r}: expected a number from 0 (only where I said) to {ADVICE:g} (advice "
+            "for everywhere), Fading(first=…, last=…, updates=…) or 'auto'."
+        ) from None
 
 
 _ANY: TypeAdapter[Everywhere | MaximumReturn | MaximumDeviation] = TypeAdapter(Selection)

@@ -129,7 +129,7 @@ def test_a_learner_and_the_verbs(rules: Rulebook, tmp_path: Path) -> None:
     other = hr.CategoricalPolicy.mlp(gym.make(BOARD), hidden=[32], seed=1)
     visited = np.random.default_rng(0).random((50, 5, 5))
     edited = hr.edit(other, rules, visited).raise_if_refused()
-    assert edited.side_effects.largest_change > 0.0
+    assert edited.influence.largest_change > 0.0
     assert worst(other.outputs(SEEN)) <= 1e-6
     hr.export_onnx(other, tmp_path / "board.onnx", rules, states=visited)
     np.testing.assert_allclose(

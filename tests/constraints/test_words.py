@@ -78,7 +78,7 @@ def rules(name: str = HOSTILE) -> list[hr.Constraint]:
 
 def obeying() -> tuple[Any, hr.Enforcement]:
     policy = small_policy()
-    return policy, hr.enforce(policy, rules(), reference_states=BOX.cover(50), prove=True)
+    return policy, hr.enforce(policy, rules(), references=BOX.cover(50), prove=True)
 
 
 def a_batch() -> hr.Batch:
@@ -113,7 +113,7 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "edit": lambda: hr.edit(small_policy(), rules()),
     "edit, nothing to do": lambda: hr.edit(obeying()[0], rules()),
     "edit, refused": lambda: hr.edit(small_policy(), rules(), max_change=0.0),
-    "side effects": lambda: hr.edit(small_policy(), rules()).side_effects,
+    "influence": lambda: hr.edit(small_policy(), rules()).influence,
     "diagnose": lambda: hr.diagnose(small_policy(), rules()),
     "safe returns": lambda: hr.safe_returns(small_policy(), a_batch(), rules(), 0.01),
     "certified": lambda: obeying()[1].certificates[0],

@@ -105,9 +105,10 @@ def test_points_and_regions_together() -> None:
     policy = wide_policy(2, 1000)
     upright = hr.Between(0.45, 0.55, 0, hr.Points([0.0, 0.0, 0.0, 0.0]), name="upright")
     rules = [*cartpole.regions(), upright]
-    result = hr.enforce(policy, rules, reference_states=[[0.0, 0.0, 0.0, 0.0]])
+    result = hr.enforce(policy, rules, references=[[0.0, 0.0, 0.05, 0.0]])
     assert result.satisfied
-    assert result.policy_change is not None
+    assert result.influence is not None
+    assert result.influence.states == 1
     assert 0.45 - 1e-6 <= policy.probabilities([0.0, 0.0, 0.0, 0.0])[0] <= 0.55 + 1e-6
     assert hr.measure(policy, rules).worst_violation <= 1e-6
 

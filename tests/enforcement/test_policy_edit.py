@@ -111,16 +111,16 @@ def test_an_edit_on_regions_remembers_the_states_that_mattered(visited: Array) -
     result = hr.edit(policy, hr.load_rulebook("cartpole_regions").constraints, visited)
     result.raise_if_refused()
     assert result.after.worst_violation <= 0.0
-    assert result.side_effects.mean_change < 0.01
+    assert result.influence.mean_change < 0.01
 
 
-def test_the_side_effects_are_those_of_a_direct_comparison(edited: Edited, visited: Array) -> None:
-    result, effects = edited.result, edited.result.side_effects
+def test_the_influence_is_that_of_a_direct_comparison(edited: Edited, visited: Array) -> None:
+    result, effects = edited.result, edited.result.influence
     before, after = ppo().probabilities(visited), edited.policy.probabilities(visited)
     change = np.abs(after - before)
     assert effects.states == len(visited)  # without the nine that had to change
     assert effects.origin == "given"
-    assert effects.largest_change == change.max() == result.enforcement.policy_change
+    assert effects.largest_change == change.max()
     where = change.max(axis=1).argmax()
     assert (effects.at == visited[where]).all()
     assert change[where, effects.action] == change.max()
@@ -142,7 +142,7 @@ def test_what_holds_already_is_left_alone(visited: Array) -> None:
     rule = hr.AtLeast(0.9, action=1, where=hr.Points([2.0, 0.0, 0.25, 0.05]))
     result = hr.edit(policy, [rule], visited, max_change=0.0).raise_if_refused()
     assert weights_of(policy) == weights
-    assert result.side_effects.largest_change == result.relative_change == 0.0
+    assert result.influence.largest_change == result.relative_change == 0.0
     assert result.enforcement.iterations == 0
 
 
@@ -164,7 +164,7 @@ def test_regions_are_held_and_proven() -> None:
     result = hr.edit(policy, rules, states, prove=True).raise_if_refused()
     assert [one.status for one in result.enforcement.certificates] == ["certified"]
     assert hr.certify(policy, rules[0]).certified
-    assert result.side_effects.states == (~corner.contains(states)).sum()
+    assert result.influence.states == (~corner.contains(states)).sum()
     hr.enforce(twin, rules)
     outside = given_references(states, rules).states
     before = small_policy(2, 3).probabilities(outside)
@@ -197,7 +197,10 @@ def linear_policy() -> tuple[hr.CategoricalPolicy, Array]:
 
 
 def test_a_small_edit_of_a_linear_network_is_the_closed_form() -> None:
-    """min Σ_s (∇π(s)·Δw)² subject to ∇π(s*)·Δw = b, by Lagrange: Δw = b H⁻¹a / aᵀH⁻¹a."""
+    """min Σ_s (∇y(s)·Δw)² subject to ∇π(s*)·Δw = b, by Lagrange: Δw = b H⁻¹a / aᵀH⁻¹a.
+
+    y is the angle whose squared change is twice the divergence: ∇y = ∇π / √(π (1 - π)).
+    """
     policy, w = linear_policy()
     states = np.random.default_rng(1).normal(size=(60, 3))
     known = np.array([1.0, -1.0, 0.5])
@@ -206,12 +209,18 @@ def test_a_small_edit_of_a_linear_network_is_the_closed_form() -> None:
     hr.edit(policy, [hr.AtLeast(before + asked, 1, hr.Points(known))], states, tolerance=1e-9)
     inputs = np.column_stack([states, np.ones(60)])
     start = expit(inputs @ w)
-    gradients = (start * (1.0 - start))[:, None] * inputs
+    slope = start * (1.0 - start)
+    gradients = np.sqrt(slope)[:, None] * inputs
     at_known = before * (1.0 - before) * np.append(known, 1.0)
     step = np.linalg.solve(gradients.T @ gradients, at_known)
-    expected = gradients @ step * asked / (at_known @ step)
+    expected = slope * (inputs @ step) * asked / (at_known @ step)
     change = policy.probabilities(states)[:, 1] - start
     assert np.abs(change - expected).max() < 0.01 * np.abs(expected).max()
+
+
+def angle(probability: Array) -> Array:
+    """Its squared change is twice the divergence of two actions, to first order."""
+    return 2.0 * np.arcsin(np.sqrt(probability))
 
 
 def test_a_large_edit_of_a_linear_network_is_what_another_solver_finds() -> None:
@@ -222,7 +231,7 @@ def test_a_large_edit_of_a_linear_network_is_what_another_solver_finds() -> None
     start = expit(inputs @ w)
 
     def squares(x: Array) -> float:
-        return float(((expit(inputs @ x) - start) ** 2).sum())
+        return float(((angle(expit(inputs @ x)) - angle(start)) ** 2).sum())
 
     low = np.log(0.8) - np.log(0.2)
     best = minimize(
@@ -234,15 +243,15 @@ def test_a_large_edit_of_a_linear_network_is_what_another_solver_finds() -> None
     )
     result = hr.edit(policy, [hr.AtLeast(0.8, 1, hr.Points(known))], states).raise_if_refused()
     assert policy.probabilities(known)[:, 1].min() >= 0.8 - 1e-6
-    assert result.side_effects.largest_change > 0.05
-    found = float(((policy.probabilities(states)[:, 1] - start) ** 2).sum())
+    assert result.influence.largest_change > 0.05
+    found = float(((angle(policy.probabilities(states)[:, 1]) - angle(start)) ** 2).sum())
     assert best.fun * 0.999 < found < best.fun * 1.02
 
 
 # Refusals
 
 
-def test_too_large_a_side_effect_is_refused_and_nothing_changes(visited: Array) -> None:
+def test_too_large_an_influence_is_refused_and_nothing_changes(visited: Array) -> None:
     policy, rules = ppo(), paper_constraints()
     weights = weights_of(policy)
     result = hr.edit(policy, rules, visited[::4], max_change=1e-4)
@@ -250,12 +259,12 @@ def test_too_large_a_side_effect_is_refused_and_nothing_changes(visited: Array) 
     assert result.refused
     assert result.enforcement.satisfied
     assert result.after.worst_violation <= 1e-6  # as it would have been
-    effects = result.side_effects
+    effects = result.influence
     words = (
         rf"changes the probability of action {effects.action} by {effects.largest_change:.3g} at "
         r"\(.*\), a reference state .* at most 0.0001 is allowed \(max_change\)\. Allow more"
     )
-    with pytest.raises(hr.errors.ExcessiveSideEffect, match=words):
+    with pytest.raises(hr.errors.ExcessiveInfluence, match=words):
         result.raise_if_refused()
     assert str(result).startswith("Refused, and the policy left as it was: Holding")
 
@@ -269,7 +278,7 @@ def test_contradictions_are_refused_and_nothing_changes() -> None:
     result = hr.edit(policy, rules)
     assert weights_of(policy) == weights
     assert result.refused
-    assert result.side_effects.largest_change == 0.0
+    assert result.influence.largest_change == 0.0
     np.testing.assert_array_equal(result.after.violations, result.before.violations)
     with pytest.raises(
         hr.errors.UnsatisfiedConstraints, match="'rule 0' and 'rule 1' ask for prob"
@@ -285,7 +294,7 @@ def test_interrupted_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert weights_of(policy) != weights
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("handrail.enforcement.policy_edit.compare", interrupt)
+    monkeypatch.setattr("handrail.enforcement.policy_edit.influence_between", interrupt)
     with pytest.raises(KeyboardInterrupt):
         hr.edit(policy, [hr.AtLeast(0.9, 0, hr.Points([0.1, 0.2]))], [[1.0, 1.0]])
     assert weights_of(policy) == weights
@@ -316,18 +325,22 @@ def test_interrupted_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
             "Say how regions are held once",
         ),
         (
-            {"states": [[0.0, 1.0, 2.0]]},
+            {"references": [[0.0, 1.0, 2.0]]},
             hr.errors.InvalidArgument,
             r"shape \(n, 2\) with n > 0, as the constraints' states have, but got \(1, 3\)",
         ),
-        ({"states": [[0.0, np.nan]]}, hr.errors.InvalidArgument, "Reference state 0 is not finite"),
         (
-            {"states": [["a", "b"]]},
+            {"references": [[0.0, np.nan]]},
+            hr.errors.InvalidArgument,
+            "Reference state 0 is not finite",
+        ),
+        (
+            {"references": [["a", "b"]]},
             hr.errors.InvalidArgument,
             "Reference states are an array of numbers",
         ),
         (
-            {"states": [[0.1, 0.2]]},
+            {"references": [[0.1, 0.2]]},
             hr.errors.InvalidArgument,
             "All 1 reference states are constrained themselves",
         ),
@@ -402,8 +415,8 @@ def test_an_edit_of_means() -> None:
     result.raise_if_refused()
     change = np.abs(policy.mean(some) - before)
     assert policy.mean([0.1, 0.2, 0.3])[0] >= 2.0 - 1e-6
-    assert result.side_effects.largest_change == pytest.approx(change.max())
-    assert result.side_effects.changed_choices is None
+    assert result.influence.largest_change == pytest.approx(change.max())
+    assert result.influence.changed_choices is None
     assert "the largest change of a mean action is" in str(result)
     refused = hr.edit(policy, [hr.AtLeast(9.0, TORQUE, hr.Points([0.1, 0.2, 0.3]))], some, 0.01)
     assert refused.refused
@@ -411,7 +424,7 @@ def test_an_edit_of_means() -> None:
     np.testing.assert_allclose(policy.mean([0.1, 0.2, 0.3])[0], 2.0, atol=0.1)
 
 
-def test_side_effects_of_an_edit_are_counted_on_what_acts() -> None:
+def test_the_influence_of_an_edit_is_counted_on_what_acts() -> None:
     rule = hr.AtLeast(2.0, TORQUE, hr.Points([0.1, 0.2, 0.3]))
     policy, some, limits = gaussian(3, 2, hidden=[64]), states(400), (-0.1, [0.1, 0.2])
     before = policy.mean(some)
@@ -420,8 +433,8 @@ def test_side_effects_of_an_edit_are_counted_on_what_acts() -> None:
     acting = [np.clip(one, *map(np.asarray, limits)) for one in (before, policy.mean(some))]
     change = np.abs(acting[1] - acting[0])
     assert 0.0 < change.max() < np.abs(policy.mean(some) - before).max()
-    assert result.side_effects.largest_change == pytest.approx(change.max())
-    assert result.side_effects.mean_change == pytest.approx(change.max(axis=1).mean())
+    assert result.influence.largest_change == pytest.approx(change.max())
+    assert result.influence.mean_change == pytest.approx(change.max(axis=1).mean())
     with pytest.raises(
         hr.errors.ShapeMismatch, match=r"have 2 dimensions, but limits have the shape \(3"
     ):

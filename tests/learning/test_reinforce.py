@@ -17,6 +17,7 @@ from torch import nn
 
 import handrail as hr
 from handrail.constraints.expansion import expand
+from handrail.enforcement import Rail
 from handrail.enforcement.enforcer import PointEnforcer
 from handrail.errors import (
     Diverged,
@@ -63,7 +64,8 @@ def test_one_step_is_the_authors_update(golden: Golden) -> None:
     rules = golden.constraints(hr.AtLeast)
     rows = expand(rules, policy).rows()
     settings = LearnerSettings(enforcement="one_step", step_size=golden.step_size)
-    update, _ = apply_update(policy, PointEnforcer(rows, 1e-6), golden.batch, settings)
+    rail = Rail(PointEnforcer(rows, 1e-6), rules, None, "auto")
+    update, _ = apply_update(policy, rail, golden.batch, settings)
     states = golden["constrained_states"]
     np.testing.assert_allclose(
         policy.probabilities(states), golden["probabilities_after_inequality_update"], atol=1e-5
@@ -280,7 +282,9 @@ def test_networks_without_forward_mode_are_refused_in_words() -> None:
             logits: torch.Tensor = Cube.apply(self.layer(states))  # type: ignore[no-untyped-call]
             return logits
 
-    agent = Reinforce(corridor(), hr.CategoricalPolicy(Cubed()), constraints())
+    agent = Reinforce(
+        corridor(), hr.CategoricalPolicy(Cubed()), constraints(), enforcement="one_step"
+    )
     before = weights(agent)
     with pytest.raises(InvalidPolicy, match="Cubed has a part that torch cannot differentiate in"):
         agent.learn(episodes=1)

@@ -12,7 +12,7 @@ from torch import nn
 
 import handrail as hr
 from handrail._types import Array
-from handrail.enforcement.side_effects import SideEffects
+from handrail.enforcement.influence import Influence
 from handrail.policies.quantity import PROBABILITY
 from handrail.report.edit_panels import edit_figure
 from handrail.report.plane import Plane
@@ -62,13 +62,13 @@ def test_a_change_of_a_probability_and_its_mark() -> None:
     before = hr.CategoricalPolicy(linear(2, along(plane, -slope), 0.0))
     after = hr.CategoricalPolicy(linear(2, along(plane, slope), 0.0))
     state = np.array([0.0, 0.0, 0.3, 0.2])
-    effects = SideEffects(1, "given", PROBABILITY, 0.7, state, 1, 0.7, 1)
+    effects = Influence(1, "given", PROBABILITY, 0.7, state, 1, 0.7, 1)
     figure = edit_figure(before, after, "cartpole", plane, mark=effects)
     limits, levels = change_of(figure.axes[2])
     assert limits == pytest.approx((-0.75, 0.75))
     assert levels == pytest.approx([-0.5, -0.1, 0.1, 0.5])
-    assert marked(figure.axes[2], "largest side effect").tolist() == [[0.3, 0.2]]
-    assert "largest side effect" not in labels(edit_figure(before, after, "cartpole", plane))
+    assert marked(figure.axes[2], "largest change").tolist() == [[0.3, 0.2]]
+    assert "largest change" not in labels(edit_figure(before, after, "cartpole", plane))
 
 
 def test_a_change_far_below_the_range_is_drawn_pale() -> None:

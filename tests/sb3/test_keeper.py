@@ -31,7 +31,7 @@ from tests.support.sb3_models import (
 
 def test_holding_once() -> None:
     model = ppo()
-    keeper = Keeper(model, CARTPOLE, hr.Everywhere(), Tolerance())
+    keeper = Keeper(model, CARTPOLE, hr.Everywhere(), "auto", Tolerance())
     before = parameters(model)
     holding, enforcement = keeper.hold()
     assert enforcement.satisfied
@@ -116,7 +116,7 @@ def test_the_default_tolerance_is_not_too_fine_for_float32() -> None:
 class TestNoLongerTheSameNetwork:
     def kept(self) -> tuple[PPO, Keeper]:
         model = ppo()
-        keeper = Keeper(model, CARTPOLE, hr.Everywhere(), Tolerance())
+        keeper = Keeper(model, CARTPOLE, hr.Everywhere(), "auto", Tolerance())
         keeper.hold()
         return model, keeper
 

@@ -96,7 +96,7 @@ def edit(
     if plane is None:
         say("No picture: there is only one observation, so no plane to draw.")
         return
-    figure = hr.report.edit_figure(before, subject.policy, book, plane, mark=result.side_effects)
+    figure = hr.report.edit_figure(before, subject.policy, book, plane, mark=result.influence)
     with _storing(drawing):
         hr.report.save_figure(figure, drawing)
     say(f"Wrote {drawing}.")
@@ -143,7 +143,7 @@ def _table(
     def violated(found: Iterable[hr.Violations]) -> str:
         return " → ".join(f"{one.broken(result.tolerance)} of {len(one)}" for one in found)
 
-    effects, enforcement = result.side_effects, result.enforcement
+    effects, enforcement = result.influence, result.enforcement
     before, after = result.before.worst_violation, enforcement.worst_violation
     table = Table(title=visible(title), title_justify="left", show_header=False)
     table.add_row("violated rows", violated([result.before, result.after]))

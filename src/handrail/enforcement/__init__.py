@@ -2,8 +2,9 @@
 
 from handrail.enforcement.conflict import Conflict, impossible_at_one_state
 from handrail.enforcement.diagnosis import Diagnosis, diagnose, measure
-from handrail.enforcement.enforcer import Enforcer, Memory, enforce, make_enforcer
+from handrail.enforcement.enforcer import Enforcer, Memory, make_enforcer
 from handrail.enforcement.exchange import contradiction
+from handrail.enforcement.influence import Influence, influence_between
 from handrail.enforcement.iteration import Enforcement
 from handrail.enforcement.one_step import (
     SafeReturns,
@@ -13,13 +14,13 @@ from handrail.enforcement.one_step import (
     update,
 )
 from handrail.enforcement.policy_edit import Edit, edit
+from handrail.enforcement.rail import Rail, enforce, references_before_experience
 from handrail.enforcement.references import (
     References,
     given_references,
     read_references,
     references_of_space,
 )
-from handrail.enforcement.side_effects import SideEffects
 from handrail.enforcement.targets import Targets
 
 __all__ = [
@@ -28,10 +29,11 @@ __all__ = [
     "Edit",
     "Enforcement",
     "Enforcer",
+    "Influence",
     "Memory",
+    "Rail",
     "References",
     "SafeReturns",
-    "SideEffects",
     "Targets",
     "contradiction",
     "diagnose",
@@ -39,10 +41,12 @@ __all__ = [
     "enforce",
     "given_references",
     "impossible_at_one_state",
+    "influence_between",
     "make_enforcer",
     "measure",
     "predict_step",
     "read_references",
+    "references_before_experience",
     "references_of_space",
     "safe_returns",
     "solve_returns",

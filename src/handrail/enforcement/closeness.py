@@ -1,15 +1,15 @@
 """How far a policy has moved on reference states, and steps that take most of it back.
 
-`enforce` takes the shortest way of the weights. That need not be the least change of the policy: a
-small change of the weights can move the policy everywhere. So what it did is taken back wherever no
-constraint asked for it, step by step, and after every step the policy is made to obey again (the
-Levenberg-Marquardt method). The distance of the weights θ from those they started from, θ₀, is
+Holding takes steps that are each the least elsewhere, to first order. All of them together need not
+be: a network bends on the way. So what they did is taken back wherever no constraint asked for it,
+step by step, and after every step the policy is made to obey again (the Levenberg-Marquardt
+method). The distance of the weights θ from those they started from, θ₀, is
 
     f(θ) = Σ_j (y_j(θ) - y_j(θ₀))² + ρ ‖θ - θ₀‖²,
 
-with y the policy's outputs at the reference states: the weights themselves count just enough to
-decide where the reference states do not. To first order around the present weights, with J the
-gradients of y, d = y(θ) - y(θ₀) and D = θ - θ₀, a step Δ that keeps the constraints solves
+with y and ρ as in `anchor`: the weights themselves count just enough to decide where the reference
+states do not. To first order around the present weights, with J the gradients of y,
+d = y(θ) - y(θ₀) and D = θ - θ₀, a step Δ that keeps the constraints solves
 
     min ‖d + JΔ‖² + ρ ‖D + Δ‖² + μ ‖Δ‖²   subject to   lower ≤ A Δ ≤ upper.
 
@@ -25,39 +25,40 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 from torch import Tensor
 
 from handrail._minimum_norm import solve_minimum_norm
 from handrail._types import Array
-from handrail.constraints import Rows, concatenate
+from handrail.constraints import Rows
+from handrail.enforcement.anchor import Anchor
 from handrail.enforcement.enforcer import Enforcer
 from handrail.enforcement.iteration import Enforcement
 from handrail.enforcement.linearisation import Linearisation
 from handrail.enforcement.program import factor_of
+from handrail.enforcement.references import References, spread
 from handrail.enforcement.targets import Targets
 from handrail.errors import InvalidPolicy, SolverFailure
 from handrail.policies import Policy
 from handrail.tangent import Gradient, restore, snapshot, take_step, unchanged_on_failure
 
-# ρ, as a part of the squared length of an output's gradient, per output.
-_WEIGHTS_MATTER = 1e-6
+# Of ρ.
+_REACH = 1e-6
 
-# Outputs that enter the kernel: the cost of a step grows with their square.
-_OUTPUTS = 600
+# References, and coordinates of them: the cost of a step grows with their square.
+_COORDINATES = 200
 
 # Constraint rows that enter: those nearest to their bounds. The others are held by what follows.
 _ROWS = 400
 
-# Damping of the first step, in units of an output's squared gradient, and what failure makes of it;
-# success does the opposite.
+# Damping of the first step, in units of a coordinate's squared gradient, and what failure makes of
+# it; success does the opposite.
 _DAMPING, _DAMPED_BY = 1.0, 4.0
 
-_MAX_STEPS, _MAX_FAILURES = 60, 6
+_MAX_STEPS, _MAX_FAILURES = 40, 4
 
 # Two steps in a row that gain less than this part of the distance are the last.
-_WORTH_IT = 0.01
+_WORTH_IT = 0.03
 
 
 def come_closer(policy: Policy, closeness: Closeness, enforcer: Enforcer) -> list[Enforcement]:
@@ -75,7 +76,7 @@ def come_closer(policy: Policy, closeness: Closeness, enforcer: Enforcer) -> lis
     far = closeness.distance()
     if far == 0.0:  # it obeyed from the beginning
         return taken
-    damping, failures, idle = _DAMPING, 0, 0
+    damping, failures, idle, failed = _DAMPING, 0, 0, False
     # Those that are held at present are too few: once a step has brought the others inside, the
     # next would not know of them, leave at one of them, and be taken back. Attempts that failed
     # have found some, too.
@@ -92,10 +93,12 @@ def come_closer(policy: Policy, closeness: Closeness, enforcer: Enforcer) -> lis
         if held is not None or len(rows) > known:
             around = closeness.neighbourhood(rows, enforcer.tolerance)
         if held is None:
-            damping, failures = damping * _DAMPED_BY, failures + 1
+            damping, failures, failed = damping * _DAMPED_BY, failures + 1, True
             continue
         taken.append(held)
-        damping, failures = damping / _DAMPED_BY, 0
+        if not failed:  # what has just been too long is not tried again at once
+            damping /= _DAMPED_BY
+        failures, failed = 0, False
         closer = closeness.distance()
         idle = idle + 1 if closer > (1.0 - _WORTH_IT) * far else 0
         far = closer
@@ -131,33 +134,38 @@ class Closeness:
 
     Args:
         policy: may change from now on.
-        states: (n, *observation_shape), where it should not; a random part of them is used.
+        references: where it should not.
     """
 
-    def __init__(self, policy: Policy, states: ArrayLike) -> None:
+    def __init__(self, policy: Policy, references: References) -> None:
         self._policy = policy
         self._start = snapshot(policy)
-        self._rows = _outputs(policy, np.asarray(states))
-        self._outputs = self._present()
-        outputs = policy.outputs(self._rows.states)
-        lengths = Linearisation(policy, self._rows, outputs).kernel_diagonal()
-        # Saturated everywhere, nothing has a gradient: any positive number will do.
-        self._unit = float(lengths.mean()) or 1.0
-        self._ridge = _WEIGHTS_MATTER * len(self._rows) * self._unit
+        self._states = spread(references.states, _COORDINATES)
+        self._first = self._anchor(policy.in_float64(self._states))
+        self._ridge = self._first.ridge(_REACH)
 
     def distance(self) -> float:
         """Of the present weights: f."""
-        moved = self._present() - self._outputs
+        moved = (self._first.values_of(self._policy) - self._first.values).ravel()
         return float(moved @ moved) + self._ridge * self._displacement().norm() ** 2
 
     def neighbourhood(self, rows: Rows, tolerance: float) -> Neighbourhood:
         """The first-order model around the present weights, which satisfy the rows."""
-        moved, displacement = self._present() - self._outputs, self._displacement()
-        drift = _Drift(self._rows, moved, displacement, self._ridge, self._unit)
-        return Neighbourhood(self._policy, _nearest(rows, self._policy), drift, tolerance)
+        rows = _nearest(rows, self._policy)
+        outputs = self._policy.outputs(rows.states)
+        model = Linearisation(self._policy, rows, outputs)
+        anchor = self._anchor(model.policy)
+        moved = (anchor.values - self._first.values).ravel()
+        drift = _Drift(moved, self._displacement(), self._ridge, self._first.unit)
+        targets = Targets(rows, tolerance)
+        asked = (
+            targets.change_in_coordinates(targets.position(outputs), trust=1.0),
+            targets.change_in_values(model.values, trust=1.0),
+        )
+        return Neighbourhood(model, anchor, drift, asked)
 
-    def _present(self) -> Array:
-        return self._rows.values(self._policy.outputs(self._rows.states))
+    def _anchor(self, policy: Policy) -> Anchor:
+        return Anchor(policy, self._states, _COORDINATES)
 
     def _displacement(self) -> Gradient:
         pairs = zip(self._policy.parameters, self._start, strict=True)
@@ -170,14 +178,12 @@ class _Drift:
     """How far the policy has moved.
 
     Attributes:
-        outputs: y, as rows without bounds.
-        moved: d (n_outputs,).
+        moved: d (n_coordinates,).
         displacement: D.
         ridge: ρ.
-        unit: the squared length of an output's gradient, on average.
+        unit: the squared length of a coordinate's gradient, on average.
     """
 
-    outputs: Rows
     moved: Array
     displacement: Gradient
     ridge: float
@@ -186,42 +192,48 @@ class _Drift:
 
 @final
 class Neighbourhood:
-    """The program of one step: constraint rows in front, outputs at the reference states behind."""
+    """The program of one step.
 
-    def __init__(self, policy: Policy, rows: Rows, drift: _Drift, tolerance: float) -> None:
-        both = concatenate([rows, drift.outputs])
-        values = policy.outputs(both.states)
-        self._n = len(rows)
-        self._model = Linearisation(policy, both, values)
-        self._kernel = self._model.kernel(np.arange(len(both)))
-        self._along = self._model.effect(drift.displacement)  # (A; J) D
-        self._drift = drift
-        targets = Targets(rows, tolerance)
-        here = values[: len(rows.states)]
-        self._asked = (
-            targets.change_in_coordinates(targets.position(here), trust=1.0),
-            targets.change_in_values(rows.values(here), trust=1.0),
-        )
+    Args:
+        model: of the constraint rows.
+        anchor: of the references, at the same weights.
+        drift: how far the policy has moved already.
+        asked: intervals of the rows' changes, those to be tried first in front.
+    """
+
+    def __init__(
+        self,
+        model: Linearisation,
+        anchor: Anchor,
+        drift: _Drift,
+        asked: Sequence[tuple[Array, Array]],
+    ) -> None:
+        everything = np.arange(len(model))
+        self._model, self._anchor, self._drift, self._asked = model, anchor, drift, asked
+        self._kernel = model.kernel(everything)
+        self._cross = model.cross(everything, anchor.functionals)
+        # A D and J D
+        self._along = model.effect(drift.displacement), anchor.effect(drift.displacement)
 
     def step(self, damping: float) -> Gradient | None:
         """Δ for μ = damping · |∇y|²; None if there is none to first order."""
-        n, drift = self._n, self._drift
+        drift, cross = self._drift, self._cross
         sigma = drift.ridge + damping * drift.unit
         share = drift.ridge / sigma
-        cross, square = self._kernel[:n, n:], self._kernel[n:, n:]
         try:
-            solved = cho_factor(square + sigma * np.eye(len(square)))
+            solved = self._anchor.damped(sigma)
         except np.linalg.LinAlgError:  # the rounding of a network that insists on float32
             return None
+        of_rows, of_references = self._along
         # m = share · D - Jᵀ back
-        back = cho_solve(solved, share * self._along[n:] - drift.moved)
-        shift = share * self._along[:n] - cross @ back
-        metric = (self._kernel[:n, :n] - cross @ cho_solve(solved, cross.T)) / sigma  # A M⁻¹ Aᵀ
+        back = cho_solve(solved, share * of_references - drift.moved)
+        shift = share * of_rows - cross @ back
+        metric = (self._kernel - cross @ cho_solve(solved, cross.T)) / sigma  # A M⁻¹ Aᵀ
         multipliers = self._multipliers(factor_of(metric), shift)
         if multipliers is None:
             return None
-        on_outputs = back - cho_solve(solved, cross.T @ multipliers) / sigma
-        forward = self._model.direction(np.concatenate([multipliers / sigma, on_outputs]))
+        behind = back - cho_solve(solved, cross.T @ multipliers) / sigma
+        forward = self._model.direction(multipliers / sigma) + self._anchor.direction(behind)
         pairs = zip(forward.parts, drift.displacement.parts, strict=True)
         return Gradient(tuple(part - share * other for part, other in pairs))
 
@@ -232,26 +244,6 @@ class Neighbourhood:
             if not answer.contradictory:
                 return answer.multipliers
         return None
-
-
-def _outputs(policy: Policy, states: Array) -> Rows:
-    """The output of every action (of two probabilities, one says it all) at some of the states."""
-    n_actions = policy.outputs(states[:1]).shape[1]
-    weights = np.eye(n_actions)[: 1 if policy.quantity.one_says_all(n_actions) else n_actions]
-    count = _OUTPUTS // len(weights)
-    if len(states) > count:
-        states = states[np.random.default_rng(0).choice(len(states), count, replace=False)]
-    n = len(states) * len(weights)
-    return Rows(
-        states=np.repeat(states, len(weights), axis=0),
-        weights=np.tile(weights, (len(states), 1)),
-        row_of_sample=np.arange(n),
-        lower=np.full(n, -np.inf),
-        upper=np.full(n, np.inf),
-        priority=np.ones(n),
-        labels=("reference",) * n,
-        quantity=policy.quantity,
-    )
 
 
 def _nearest(rows: Rows, policy: Policy) -> Rows:

@@ -1,8 +1,7 @@
 """What makes a policy obey, and goes on doing so: at points, at chosen states, on whole regions.
 
 Three kinds of `Enforcer`, one interface: which rows the next step of a learner is solved for, how
-the constraints are made to hold exactly, and how far a policy is from obeying them. `enforce` makes
-a policy obey once.
+the constraints are made to hold exactly, and how far a policy is from obeying them.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from functools import cached_property
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from typing_extensions import override
 
 from handrail._storage import tensor
@@ -24,22 +23,20 @@ from handrail.constraints import (
     Rows,
     Tolerance,
     Violations,
-    expand,
     measure_rows,
     violations_at,
 )
 from handrail.enforcement.candidates import Candidates, Sample, Scored
+from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.exchange import Exchange, Found
 from handrail.enforcement.iteration import Enforcement, enforce_rows
 from handrail.policies import Policy
 from handrail.proof import Budget, CellCache, Certificate, provable_layers
-from handrail.rulebook import AnyConstraints, constraints_of
 from handrail.settings import (
     Everywhere,
     MaximumDeviation,
     MaximumReturn,
     Selection,
-    chosen_selection,
 )
 from handrail.tangent import PolicyGradient
 
@@ -47,38 +44,6 @@ Memory = dict[str, NDArray[Any]]
 
 # Violated states that enter at a time, of each region; from as many, worse ones are sought.
 _STATES_A_ROUND = 8
-
-
-def enforce(
-    policy: Policy,
-    constraints: AnyConstraints,
-    tolerance: float | None = None,
-    reference_states: ArrayLike | None = None,
-    selection: Selection | str | None = None,
-    prove: bool = False,
-) -> Enforcement:
-    """Change the policy's weights, as little as possible, until every constraint holds.
-
-    Args:
-        policy: changed in place; left exactly as it was on failure.
-        constraints: a list, a `Rulebook`, or the path or bundled name of a constraint file. All of
-            them must hold; those on regions at every state that a search finds, or, with a proof,
-            at every state there is.
-        tolerance: the largest violation allowed at points; by default 1e-6, of a policy in float32
-            1e-5. States of regions have none.
-        reference_states: (n, *observation_shape), where to measure how much else has changed.
-        selection: how regions are held, or the name of a way; by default `Everywhere()`.
-        prove: end with a certificate for every region, as `Everywhere(prove=True)` does.
-    """
-    allowed, chosen = Tolerance(tolerance), chosen_selection(selection, prove)
-    expansion = expand(constraints_of(constraints, policy), policy)
-    enforcer = make_enforcer(expansion, chosen, policy, allowed)
-    before = None if reference_states is None else policy.outputs(reference_states)
-    result = enforcer.hold(policy)
-    if before is None or reference_states is None:
-        return result
-    change = np.abs(policy.outputs(reference_states) - before).max()
-    return replace(result, policy_change=float(change))
 
 
 class Enforcer(ABC):
@@ -99,17 +64,22 @@ class Enforcer(ABC):
         """The constraints at points and at these states (n, n_coordinates) of each region."""
 
     @abstractmethod
-    def hold(self, policy: Policy, values: Array | None = None) -> Enforcement:
+    def hold(self, policy: Policy, elsewhere: Elsewhere | None = None) -> Enforcement:
         """Make the policy obey, in place; on failure it is as it was.
 
         Args:
             policy: changed as little as possible.
-            values: of the rows of the last step (n_rows,), if they are known already.
+            elsewhere: what should stay as it is; by default the shortest way of the weights counts.
         """
 
     @abstractmethod
     def violation(self, policy: Policy, values: Array | None = None) -> float:
-        """The worst, of the policy as it is; `values` as for `hold`."""
+        """The worst, of the policy as it is.
+
+        Args:
+            policy: as it is.
+            values: of the rows of the last step (n_rows,), if they are known already.
+        """
 
     @abstractmethod
     def measure(self, policy: Policy) -> Violations:
@@ -177,15 +147,11 @@ class PointEnforcer(Enforcer):
         return self._rows
 
     @override
-    def hold(self, policy: Policy, values: Array | None = None) -> Enforcement:
-        """By relinearising, unless the values show that it obeys."""
-        if values is not None:
-            violation = float(self._rows.violations(values).max())
-            if violation <= self.tolerance:
-                return Enforcement(
-                    True, violation, self.tolerance, (), 0.0, None, "", measured=self._measured
-                )
-        return replace(enforce_rows(policy, self._rows, self.tolerance), measured=self._measured)
+    def hold(self, policy: Policy, elsewhere: Elsewhere | None = None) -> Enforcement:
+        """By relinearising."""
+        elsewhere = elsewhere or Elsewhere.unknown()
+        held = enforce_rows(policy, self._rows, self.tolerance, elsewhere)
+        return replace(held, measured=self._measured)
 
     @override
     def violation(self, policy: Policy, values: Array | None = None) -> float:
@@ -244,9 +210,11 @@ class SelectionEnforcer(Enforcer):
         return _some_rows(self._expansion, self._exchange, states)
 
     @override
-    def hold(self, policy: Policy, values: Array | None = None) -> Enforcement:
+    def hold(self, policy: Policy, elsewhere: Elsewhere | None = None) -> Enforcement:
         """All points of all regions, by exchange: violated ones enter by the strategy's score."""
-        result = self._exchange.hold(policy, self._find, self.tolerance)
+        result = self._exchange.hold(
+            policy, self._find, self.tolerance, elsewhere or Elsewhere.unknown()
+        )
         self._active = self._exchange.working
         return result
 
@@ -328,9 +296,11 @@ class RegionEnforcer(Enforcer):
         return _some_rows(self._expansion, self._exchange, states)
 
     @override
-    def hold(self, policy: Policy, values: Array | None = None) -> Enforcement:
+    def hold(self, policy: Policy, elsewhere: Elsewhere | None = None) -> Enforcement:
         """By exchange."""
-        result = self._exchange.hold(policy, self._find, self.tolerance)
+        result = self._exchange.hold(
+            policy, self._find, self.tolerance, elsewhere or Elsewhere.unknown()
+        )
         if result.satisfied:
             self._violation = result.worst_violation
             self._proven = self._selection.prove

@@ -16,6 +16,7 @@ import numpy as np
 from handrail._types import Array
 from handrail.constraints import Expansion, Rows, counted, state_in_words
 from handrail.enforcement.conflict import impossible_overlap
+from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.iteration import Enforcement, Iteration, enforce_rows
 from handrail.policies import Policy
 from handrail.proof import Certificate
@@ -121,12 +122,14 @@ class Exchange:
                 near = rows.violations_of(policy) > -_FAR_INSIDE * regional.unit * rows.room()
                 self._working[index] = states[near.reshape(len(states), -1).any(axis=1)]
 
-    def hold(self, policy: Policy, find: Find, tolerance: float) -> Enforcement:
+    def hold(
+        self, policy: Policy, find: Find, tolerance: float, elsewhere: Elsewhere
+    ) -> Enforcement:
         """Enforce and search until nothing is violated; on failure the policy is as it was."""
         working, result = self.working, None
         try:
             with unchanged_on_failure(policy) as start:
-                result = self._hold(policy, find, tolerance)
+                result = self._hold(policy, find, tolerance, elsewhere)
                 if not result.satisfied:
                     restore(policy, start)
         finally:
@@ -134,7 +137,9 @@ class Exchange:
                 self.working = working
         return result
 
-    def _hold(self, policy: Policy, find: Find, tolerance: float) -> Enforcement:
+    def _hold(
+        self, policy: Policy, find: Find, tolerance: float, elsewhere: Elsewhere
+    ) -> Enforcement:
         exactly, start = self._exactness(tolerance), snapshot(policy)
         history: list[Iteration] = []
         rounds = 0
@@ -146,7 +151,6 @@ class Exchange:
                 tolerance=tolerance,
                 history=tuple(history),
                 parameter_change=distance(policy, start),
-                policy_change=None,
                 reason=reason,
                 regions=len(self._expansion.regional),
                 rounds=rounds,
@@ -158,7 +162,7 @@ class Exchange:
             rows = self.rows_at(self._working)
             at_points = -np.inf
             if rows is not None:
-                step = enforce_rows(policy, rows, exactly)
+                step = enforce_rows(policy, rows, exactly, elsewhere)
                 history += step.history
                 at_points = step.worst_violation
                 if not step.satisfied:

@@ -1,9 +1,10 @@
 """Make the real network obey, exactly: linearise, solve, step, measure; repeat.
 
-Each iteration asks for the smallest change of the network that the first-order model says is enough
-(objective "parameters"), takes it, and measures what it did. A probability is asked to move in its
-log-odds: they are unbounded and nearly linear in the weights, so the model holds for far larger
-steps than that of the probability itself, and a saturated action can be moved at all.
+Each iteration asks for the smallest change that the first-order model says is enough, takes it, and
+measures what it did. Smallest is the change of the policy elsewhere, where that is known, else that
+of the network. A probability is asked to move in its log-odds: they are unbounded and nearly linear
+in the weights, so the model holds for far larger steps than that of the probability itself, and a
+saturated action can be moved at all.
 """
 
 from __future__ import annotations
@@ -20,8 +21,19 @@ from handrail.enforcement.conflict import (
     impossible_at_one_state,
     nearest_opposite,
 )
+from handrail.enforcement.elsewhere import Elsewhere
+from handrail.enforcement.influence import Influence
 from handrail.enforcement.linearisation import Linearisation
-from handrail.enforcement.program import LeastChange, ProgramSolution, hard_solver, solve_program
+from handrail.enforcement.program import (
+    Geometry,
+    LeastChange,
+    LeastInfluence,
+    ProgramSolution,
+    Solver,
+    hard_solver,
+    solve_program,
+    strict_solver,
+)
 from handrail.enforcement.targets import Position, Targets
 from handrail.errors import UnsatisfiedConstraints
 from handrail.policies import Policy
@@ -38,6 +50,11 @@ from handrail.tangent import (
 MAX_ITERATIONS = 50
 
 _HALVINGS = 12
+
+# As long as the policy elsewhere matters: the most that is asked of a row at once (as a part of
+# what is asked where it does not), for so many iterations, and steps that must be cut to less than
+# this part show that references stand in the way.
+_GENTLY, _PATIENCE, _SHORT = 0.25, 30, 0.3
 
 # A violation of so many tolerances is a matter of rounding; beyond, no tolerance is meant.
 _NEARLY = 100.0
@@ -58,7 +75,7 @@ class Iteration:
     predicted_violation: float
     measured_violation: float
     step: float  # the fraction of the solved step that was taken
-    active: int  # rows that held the step
+    active: tuple[str, ...]  # names of the rows that held the step
 
 
 @final
@@ -72,7 +89,7 @@ class Enforcement:
         tolerance: the largest violation that was allowed at points.
         history: one entry per iteration.
         parameter_change: ‖Δθ‖.
-        policy_change: the largest change of any output on the reference states, if given.
+        influence: on the policy elsewhere, at its reference states, if any were known.
         reason: why it failed; empty if it did not.
         regions: how many were held as well, by the states that a search found.
         rounds: in which states of regions were added.
@@ -86,8 +103,8 @@ class Enforcement:
     tolerance: float
     history: tuple[Iteration, ...]
     parameter_change: float
-    policy_change: float | None
     reason: str
+    influence: Influence | None = None
     regions: int = 0
     rounds: int = 0
     certificates: tuple[Certificate, ...] = ()
@@ -97,6 +114,11 @@ class Enforcement:
     def iterations(self) -> int:
         """Linearisations that were needed."""
         return len(self.history)
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """Names of the rows that held the last step."""
+        return self.history[-1].active if self.history else ()
 
     @property
     def proven(self) -> bool:
@@ -117,8 +139,8 @@ class Enforcement:
         if not self.satisfied:
             return f"Not every constraint could be held; the policy is as it was. {self.reason}"
         parts = [self._verdict()]
-        if self.policy_change is not None:
-            parts.append(f"On the reference states no output moved by more than {self._moved()}.")
+        if self.influence is not None and self.parameter_change:
+            parts.append(str(self.influence))
         if self.regions:
             parts.append(f"{self._regions_held()}.")
         if self.measured:
@@ -139,16 +161,13 @@ class Enforcement:
             ("iterations", f"{self.iterations}"),
             ("change of the weights ‖Δθ‖", f"{self.parameter_change:.3g}"),
         ]
-        if self.policy_change is not None:
-            rows.append(("largest change on reference states", self._moved()))
+        if self.influence is not None:
+            rows += self.influence.as_rows()
         if self.regions:
             rows.append(("regions", self._regions_held()))
         if self.measured:
             rows.append(("not proven, but measured", listed(self.measured)))
         return html_table("Every constraint holds.", rows)
-
-    def _moved(self) -> str:
-        return f"{self.policy_change:.2g}"
 
     def _regions_held(self) -> str:
         regions = counted(self.regions, "region")
@@ -175,21 +194,18 @@ class Enforcement:
         return self
 
 
-def enforce_rows(
-    policy: Policy,
-    rows: Rows,
-    tolerance: float,
-) -> Enforcement:
-    """Change the policy's weights, as little as possible, until every row holds.
+def enforce_rows(policy: Policy, rows: Rows, tolerance: float, elsewhere: Elsewhere) -> Enforcement:
+    """Change the policy's weights until every row holds, and as little as possible elsewhere.
 
     Args:
         policy: changed in place; left exactly as it was on failure.
         rows: all of them must hold.
         tolerance: the largest violation allowed.
+        elsewhere: what should stay as it is.
     """
     history: list[Iteration] = []
     with unchanged_on_failure(policy) as start:
-        reason = _relinearise(policy, rows, tolerance, history)
+        reason = _relinearise(policy, rows, tolerance, elsewhere, history)
     if reason:
         restore(policy, start)
     return Enforcement(
@@ -198,12 +214,13 @@ def enforce_rows(
         tolerance=tolerance,
         history=tuple(history),
         parameter_change=distance(policy, start),
-        policy_change=None,
         reason=reason,
     )
 
 
-def _relinearise(policy: Policy, rows: Rows, tolerance: float, history: list[Iteration]) -> str:
+def _relinearise(
+    policy: Policy, rows: Rows, tolerance: float, elsewhere: Elsewhere, history: list[Iteration]
+) -> str:
     """Step until satisfied; the reason why not, or nothing."""
     outputs = policy.outputs(rows.states)
     if _worst(rows, outputs) <= tolerance:
@@ -211,34 +228,49 @@ def _relinearise(policy: Policy, rows: Rows, tolerance: float, history: list[Ite
     impossible = impossible_at_one_state(rows)
     if impossible is not None:
         return f"{impossible}. Relax one of them."
+    elsewhere.begin(policy)
     targets = Targets(rows, tolerance)
     trust = 1.0
-    for _ in range(MAX_ITERATIONS):
+    for number in range(MAX_ITERATIONS):
+        if number == _PATIENCE:
+            elsewhere.let_go()
+        gently = elsewhere.matters
+        asked = _GENTLY if gently else trust
         model = Linearisation(policy, rows, outputs)
         position = targets.position(outputs)
         try:
-            solution = _smallest_change(model, targets, position, trust)
+            solution, direction = _smallest_change(model, targets, position, asked, elsewhere)
         except Contradiction as contradiction:
             return (
                 f"No step satisfies all {len(rows)} constraint rows. "
                 f"{contradiction.conflict(rows)}. {REMEDY}"
             )
-        direction = model.direction(solution.coefficients)
         step, outputs = _line_search(policy, rows, targets, direction, outputs)
         predicted = rows.violations(targets.predicted_values(position, step * solution.change))
         measured = _worst(rows, outputs)
-        active = int(np.count_nonzero(solution.multipliers))
+        active = tuple(rows.labels[i] for i in np.flatnonzero(solution.multipliers))
         history.append(Iteration(float(predicted.max()), measured, step, active))
         # Within the tolerance, one more iteration brings inequalities to the right side of it.
         polished = len(history) > 1 and history[-2].measured_violation <= tolerance
         if measured <= tolerance and (polished or _all_inside(rows, outputs)):
             return ""
-        if step == 0.0:
+        if gently:
+            _stay_elsewhere(elsewhere, step, targets.is_far(position, asked))
+        elif step == 0.0:
             break
-        trust *= 2.0 if step == 1.0 else step
+        else:
+            trust *= 2.0 if step == 1.0 else step
     if _worst(rows, outputs) <= tolerance:
         return ""
     return _unimproved(rows, outputs, tolerance, len(history))
+
+
+def _stay_elsewhere(elsewhere: Elsewhere, step: float, far: bool) -> None:
+    """After a step of this part of what was asked, with the rows far from their bounds or near."""
+    if step < _SHORT:
+        elsewhere.give_way()
+    if far:
+        elsewhere.renew()
 
 
 def _unimproved(rows: Rows, outputs: Array, tolerance: float, tried: int) -> str:
@@ -263,10 +295,36 @@ def _unimproved(rows: Rows, outputs: Array, tolerance: float, tried: int) -> str
 
 
 def _smallest_change(
-    model: Linearisation, targets: Targets, position: Position, trust: float
+    model: Linearisation,
+    targets: Targets,
+    position: Position,
+    trust: float,
+    elsewhere: Elsewhere,
+) -> tuple[ProgramSolution, Gradient]:
+    """What is enough to first order, and least elsewhere, as far as that can stay."""
+
+    def solved(geometry: Geometry, solver: Solver) -> tuple[ProgramSolution, Gradient]:
+        solution = _solved(model, geometry, solver, targets, position, trust)
+        return solution, geometry.direction(solution.coefficients)
+
+    while elsewhere.matters:
+        geometry = LeastInfluence(model, elsewhere.anchor(model), elsewhere.reach)
+        try:
+            return solved(geometry, strict_solver)
+        except Contradiction:
+            elsewhere.give_way()
+    return solved(LeastChange(model), hard_solver(model))
+
+
+def _solved(
+    model: Linearisation,
+    geometry: Geometry,
+    solver: Solver,
+    targets: Targets,
+    position: Position,
+    trust: float,
 ) -> ProgramSolution:
     """Ask for log-odds; where these contradict each other to first order, for outputs."""
-    geometry, solver = LeastChange(model), hard_solver(model)
     try:
         asked = targets.change_in_coordinates(position, trust)
         return solve_program(model, geometry, *asked, solver)

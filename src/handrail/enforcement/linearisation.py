@@ -26,12 +26,15 @@ class Linearisation:
         policy: at its present weights.
         rows: the constraint rows.
         outputs: (n_samples, n_actions) of the policy at the rows' states.
+
+    Attributes:
+        policy: in float64, at the weights that this is about for as long as nobody moves them.
     """
 
     def __init__(self, policy: Policy, rows: Rows, outputs: Array) -> None:
         # Rows that depend on each other must do so to the last digit, or the solver sees a
         # contradiction in the noise: float32 networks are linearised in float64.
-        self._policy = policy.in_float64(rows.states)
+        self.policy = policy.in_float64(rows.states)
         self._rows = rows
         self.values = rows.values(outputs)  # c (n_rows,)
         self._raw_weights = policy.through_head(outputs, rows.weights)
@@ -40,7 +43,7 @@ class Linearisation:
         scale = rows.sum_samples((np.abs(rows.weights) * policy.scale(outputs)).sum(axis=1))
         self.scale = np.maximum(scale, np.finfo(np.float64).tiny)
         # Relative rounding error of a product with J.
-        self.rounding = 16.0 * torch.finfo(self._policy.dtype).eps
+        self.rounding = 16.0 * torch.finfo(self.policy.dtype).eps
 
     @property
     def log_likelihood(self) -> Array:
@@ -52,7 +55,7 @@ class Linearisation:
 
     def effect(self, direction: Gradient) -> Array:
         """J · direction: the change of every row (n_rows,), by one forward-mode pass."""
-        raw_changes = push_forward(self._policy, self._rows.states, direction)
+        raw_changes = push_forward(self.policy, self._rows.states, direction)
         return self._rows.sum_samples((self._raw_weights * raw_changes).sum(axis=1))
 
     def direction(self, coefficients: Array) -> Gradient:
@@ -61,7 +64,7 @@ class Linearisation:
         used = np.flatnonzero(per_sample)
         used = used if len(used) else np.array([0])
         weights = per_sample[used, None] * self._raw_weights[used]
-        return pull_back(self._policy, self._rows.states[used], lambda _, chunk: weights[chunk])
+        return pull_back(self.policy, self._rows.states[used], lambda _, chunk: weights[chunk])
 
     def kernel(self, rows: Indices, columns: Indices | None = None) -> Array:
         """K[rows, columns] = ∇c_i · ∇c_j; symmetric when `columns` is left out."""
@@ -75,6 +78,16 @@ class Linearisation:
         if not np.isfinite(kernel).all():
             raise self._overflow(rows)
         return kernel
+
+    def cross(self, rows: Indices, others: Functionals) -> Array:
+        """Inner products (n_rows, n · r) of the rows' gradients with those of other functionals.
+
+        These may be of the same network at other weights, if it is a plain one (`Policy.layers`).
+        """
+        same = others.policy is self.policy
+        left, row_of_left = self._functionals(rows, like=others if same else None)
+        samples = gram(left, others)[:, 0]
+        return _sum_groups(samples.reshape(len(samples), -1), row_of_left)
 
     def kernel_diagonal(self) -> Array:
         """K[i, i] = |∇c_i|² of every row (n_rows,), in one pass over all rows."""
@@ -100,7 +113,7 @@ class Linearisation:
         chosen = np.concatenate([np.arange(s.start, s.stop) for s in slices])
         groups = np.repeat(np.arange(len(slices)), [s.stop - s.start for s in slices])
         weights = self._raw_weights[chosen, None, :]
-        return Functionals(self._policy, self._rows.states[chosen], weights, like), groups
+        return Functionals(self.policy, self._rows.states[chosen], weights, like), groups
 
 
 def _sum_groups(matrix: Array, group_of_row: Indices) -> Array:

@@ -25,14 +25,15 @@ from handrail.constraints import (
 )
 from handrail.enforcement.closeness import Closeness, come_closer
 from handrail.enforcement.diagnosis import measure
+from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.enforcer import Enforcer, make_enforcer
+from handrail.enforcement.influence import Influence, influence_between
 from handrail.enforcement.iteration import Enforcement
 from handrail.enforcement.references import References, given_references, references_around
-from handrail.enforcement.side_effects import SideEffects, compare
-from handrail.errors import ExcessiveSideEffect, InvalidArgument, InvalidPolicy
+from handrail.errors import ExcessiveInfluence, InvalidArgument, InvalidPolicy
 from handrail.policies import CategoricalPolicy, Policy, action_limits
 from handrail.rulebook import AnyConstraints, constraints_of
-from handrail.settings import Everywhere, Selection, chosen_selection
+from handrail.settings import LITTLE_REACH, Everywhere, Selection, chosen_selection
 from handrail.tangent import Gradient, distance, restore, snapshot, unchanged_on_failure
 
 
@@ -44,12 +45,12 @@ class Edit:
     Attributes:
         enforcement: how it was made to obey.
         before: its violations before, worst first.
-        after: the same after; of an edit that was refused for its side effects, as it would have
+        after: the same after; of an edit that was refused for its influence, as it would have
             been; of one whose constraints could not be held, as before.
-        side_effects: where else it changed; of an edit that was refused for them, would have
+        influence: where else it changed; of an edit that was refused for them, would have
             changed; of one whose constraints could not be held, none.
         relative_change: ‖Δθ‖ / ‖θ‖ of the weights.
-        max_change: the largest side effect that was allowed.
+        max_change: the largest change that was allowed.
         tolerance: the violation that counts as none.
         reason: why it was refused, and the policy left as it was; empty if it was not.
     """
@@ -57,7 +58,7 @@ class Edit:
     enforcement: Enforcement
     before: Violations
     after: Violations
-    side_effects: SideEffects
+    influence: Influence
     relative_change: float
     max_change: float | None
     tolerance: float
@@ -74,10 +75,10 @@ class Edit:
         return not self.refused and self.enforcement.parameter_change == 0.0
 
     def raise_if_refused(self) -> Edit:
-        """Itself, or `UnsatisfiedConstraints` or `ExcessiveSideEffect` with the reason."""
+        """Itself, or `UnsatisfiedConstraints` or `ExcessiveInfluence` with the reason."""
         self.enforcement.raise_if_unsatisfied()
         if self.refused:
-            raise ExcessiveSideEffect(self.reason)
+            raise ExcessiveInfluence(self.reason)
         return self
 
     def __str__(self) -> str:
@@ -87,13 +88,13 @@ class Edit:
             text = "Every constraint holds already: the policy was left as it was."
         else:
             before = self._broken_before()
-            text = f"{before} violated before, {self._left()} now. {self.side_effects}"
+            text = f"{before} violated before, {self._left()} now. {self.influence}"
         return " ".join(filter(None, (text, self.enforcement.not_proven)))
 
     def __repr__(self) -> str:
         if self.refused or self.unchanged:
             return f"<Edit: {'refused' if self.refused else 'nothing to do'}, policy unchanged>"
-        largest = f"largest side effect {self.side_effects.largest_change:.2g}"
+        largest = f"largest change {self.influence.largest_change:.2g}"
         return f"<Edit: {self._broken_before()} violated before, {self._left()} now, {largest}>"
 
     def _repr_html_(self) -> str:
@@ -106,7 +107,7 @@ class Edit:
             ("worst violation", f"{worst[0]:+.1e} → {worst[1]:+.1e}"),
             ("iterations", f"{self.enforcement.iterations}"),
             ("change of the weights", f"{self.relative_change:.2%}"),
-            *self.side_effects.as_rows(),
+            *self.influence.as_rows(),
             *([("regions proven", "all")] if self.enforcement.proven else []),
         ]
         return html_table(str(self), rows)
@@ -123,7 +124,7 @@ class Edit:
 def edit(
     policy: Policy | nn.Module,
     constraints: AnyConstraints,
-    states: ArrayLike | References | None = None,
+    references: ArrayLike | References | None = None,
     max_change: float | None = None,
     tolerance: float | None = None,
     selection: Selection | str | None = None,
@@ -136,14 +137,14 @@ def edit(
         policy: changed in place; left exactly as it was if the edit is refused. A torch module is
             taken to map observations to logits.
         constraints: a list, a `Rulebook` or a constraint file; all of them must hold.
-        states: (n, *observation_shape), where the policy should stay as it is: best those that it
-            visits. By default random ones around the constrained states.
+        references: (n, *observation_shape), where the policy should stay as it is: best those that
+            it visits. By default random ones around the constrained states.
         max_change: refuse if a probability (or mean action) changes by more at any of them.
         tolerance: the largest violation allowed at points; by default 1e-6, of a policy in float32
             1e-5. States of regions have none.
         selection: how regions are held, or the name of a way; by default `Everywhere()`.
         prove: end with a certificate for every region, as `Everywhere(prove=True)` does.
-        limits: (low, high) that the environment clips continuous actions to. Side effects are then
+        limits: (low, high) that the environment clips continuous actions to. Its influence is then
             counted on what acts: a mean that goes from 3 to 8 where 2 is the limit has not changed.
     """
     policy = _as_policy(policy)
@@ -151,29 +152,29 @@ def edit(
     allowed, chosen = Tolerance(tolerance), chosen_selection(selection, prove)
     given = constraints_of(constraints, policy)
     expansion = expand(given, policy)
-    references = _references(states, given)
+    known = _references(references, given)
     enforcer = make_enforcer(expansion, chosen, policy, allowed)
     # Proofs take longer than searches, and only the last policy needs one.
     searching = make_enforcer(expansion, _without_proof(chosen), policy, allowed)
     before = measure(policy, given)
-    clip = _clipping(policy, limits, references)
-    outputs = clip(policy.outputs(references.states))
+    clip = _clipping(policy, limits, known)
+    outputs = clip(policy.outputs(known.states))
     with unchanged_on_failure(policy) as start:
-        enforcement = _obey(policy, references, searching, enforcer)
+        enforcement = _obey(policy, known, searching, enforcer)
         if not enforcement.satisfied:
             restore(policy, start)
-        changed = clip(policy.outputs(references.states))
-        effects = compare(references, outputs, changed, policy.quantity)
+        changed = clip(policy.outputs(known.states))
+        effects = influence_between(known, outputs, changed, policy.quantity)
         after = measure(policy, given)
         reason = enforcement.reason or _excess(effects, max_change)
     if reason:
         restore(policy, start)
     length = Gradient(tuple(start)).norm()
     return Edit(
-        enforcement=replace(enforcement, policy_change=effects.largest_change),
+        enforcement=replace(enforcement, influence=effects),
         before=before,
         after=after,
-        side_effects=effects,
+        influence=effects,
         relative_change=enforcement.parameter_change / length if length else 0.0,
         max_change=max_change,
         tolerance=enforcer.tolerance,
@@ -185,8 +186,8 @@ def _obey(
     policy: Policy, references: References, searching: Enforcer, proving: Enforcer
 ) -> Enforcement:
     """Obey, come closer again, then prove; how, all in all."""
-    closeness, start = Closeness(policy, references.states), snapshot(policy)
-    parts = [searching.hold(policy)]
+    closeness, start = Closeness(policy, references), snapshot(policy)
+    parts = [searching.hold(policy, Elsewhere(references, LITTLE_REACH))]
     if parts[0].satisfied:
         parts += come_closer(policy, closeness, searching)
         parts.append(proving.hold(policy))
@@ -248,8 +249,8 @@ def _references(
     return states if isinstance(states, References) else given_references(states, constraints)
 
 
-def _excess(effects: SideEffects, max_change: float | None) -> str:
-    """Why the side effects are too large, in words; empty if they are not."""
+def _excess(effects: Influence, max_change: float | None) -> str:
+    """Why the influence is too large, in words; empty if they are not."""
     if max_change is None or effects.largest_change <= max_change:
         return ""
     return (

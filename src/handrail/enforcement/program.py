@@ -1,8 +1,9 @@
 """From a first-order model to the smallest change that satisfies the constraints (H3).
 
-Two objectives, two geometries. `LeastReturns` (the paper): min Σ G², unknown G, matrix α K D.
+Three objectives, three geometries. `LeastReturns` (the paper): min Σ G², unknown G, matrix α K D.
 `LeastChange`: min ‖Δθ‖², where Δθ = Σ λ_i ∇c_i and K = F Fᵀ gives the matrix F; the multipliers of
-that program *are* the λ_i, so nothing ill-conditioned is ever inverted.
+that program *are* the λ_i, so nothing ill-conditioned is ever inverted. `LeastInfluence`: the same
+in the metric of an `Anchor`, which keeps the policy where it is at reference states.
 
 Of many rows only a working set enters the solver: the most violated rows are added until none is
 left. The effect on all rows costs one backward and one forward-mode pass, so the full kernel is
@@ -17,12 +18,15 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
+from scipy.linalg import cho_solve
 
 from handrail._minimum_norm import MinimumNorm, solve_minimum_norm
 from handrail._types import Array, Indices
+from handrail.enforcement.anchor import Anchor
 from handrail.enforcement.conflict import Contradiction
 from handrail.enforcement.linearisation import Linearisation
 from handrail.errors import SolverFailure
+from handrail.tangent import Gradient
 
 # (matrix, lower, upper, rows) -> answer; `rows` are the program's rows, for names and priorities.
 Solver = Callable[[Array, Array, Array, Indices], MinimumNorm]
@@ -34,7 +38,7 @@ _OUTSIDE = 1e-9
 
 
 class Geometry(ABC):
-    """What "smallest" means, and how multipliers turn into returns.
+    """What "smallest" means, and how an answer turns into a step.
 
     Attributes:
         all_at_once: up to so many rows the whole kernel is cheaper than rounds with a working set.
@@ -48,7 +52,11 @@ class Geometry(ABC):
 
     @abstractmethod
     def coefficients(self, working: Indices, answer: MinimumNorm) -> Array:
-        """Δθ = Σ_i coefficient_i ∇c_i (n_rows,)."""
+        """Of the rows' gradients in the step (n_rows,)."""
+
+    @abstractmethod
+    def direction(self, coefficients: Array) -> Gradient:
+        """The step Δθ that has these coefficients."""
 
 
 @final
@@ -77,6 +85,10 @@ class LeastReturns(Geometry):
         """α D G."""
         return answer.x * self._per_return
 
+    def direction(self, coefficients: Array) -> Gradient:
+        """Σ_i coefficient_i ∇c_i."""
+        return self._model.direction(coefficients)
+
 
 @final
 class LeastChange(Geometry):
@@ -91,10 +103,14 @@ class LeastChange(Geometry):
 
     def matrix(self, working: Indices) -> Array:
         """F with F Fᵀ = K on the working rows (n_working, n_working)."""
+        return factor_of(self.kernel(working))
+
+    def kernel(self, working: Indices) -> Array:
+        """K on the working rows (n_working, n_working); of those asked for before, from memory."""
         self._extend(np.setdiff1d(working, self._known))
         order = np.argsort(self._known)
         chosen = order[np.searchsorted(self._known, working, sorter=order)]
-        return factor_of(self._kernel[np.ix_(chosen, chosen)])
+        return self._kernel[np.ix_(chosen, chosen)]
 
     def _extend(self, new: Indices) -> None:
         """Add rows to the part of the kernel that is known."""
@@ -112,6 +128,50 @@ class LeastChange(Geometry):
         coefficients[working] = answer.multipliers
         return coefficients
 
+    def direction(self, coefficients: Array) -> Gradient:
+        """Σ_i coefficient_i ∇c_i."""
+        return self._model.direction(coefficients)
+
+
+@final
+class LeastInfluence(Geometry):
+    """The least change of the policy at reference states, and a little of the network."""
+
+    all_at_once: ClassVar[int] = 400
+
+    def __init__(self, model: Linearisation, anchor: Anchor, reach: float) -> None:
+        self._model = model
+        self._anchor = anchor
+        self._ridge = anchor.ridge(reach)
+        self._damped = anchor.damped(self._ridge)
+        self._least_change = LeastChange(model)
+        n = len(model), anchor.values.size
+        self._known = np.zeros(n[0], dtype=bool)
+        self._cross = np.zeros(n)  # C, of the known rows
+        self._solved = np.zeros(n)  # C (K + ρ)⁻¹
+
+    def matrix(self, working: Indices) -> Array:
+        """F with F Fᵀ = A M⁻¹ Aᵀ on the working rows (n_working, n_working)."""
+        new = working[~self._known[working]]
+        if len(new):
+            self._cross[new] = self._model.cross(new, self._anchor.functionals)
+            self._solved[new] = cho_solve(self._damped, self._cross[new].T).T
+            self._known[new] = True
+        taken = self._cross[working] @ self._solved[working].T
+        metric = (self._least_change.kernel(working) - 0.5 * (taken + taken.T)) / self._ridge
+        return factor_of(metric)
+
+    def coefficients(self, working: Indices, answer: MinimumNorm) -> Array:
+        """λ / ρ."""
+        coefficients = np.zeros(len(self._model))
+        coefficients[working] = answer.multipliers / self._ridge
+        return coefficients
+
+    def direction(self, coefficients: Array) -> Gradient:
+        """M⁻¹Aᵀλ."""
+        back = self._anchor.direction(-coefficients @ self._solved)
+        return self._model.direction(coefficients) + back
+
 
 @final
 @dataclass(frozen=True)
@@ -119,7 +179,7 @@ class ProgramSolution:
     """Coefficients that change every row by an amount within [lower, upper].
 
     Attributes:
-        coefficients: (n_rows,), Δθ = Σ_i coefficient_i ∇c_i.
+        coefficients: (n_rows,), of the rows' gradients; `Geometry.direction` is the step.
         multipliers: (n_rows,), zero for inactive rows.
         change: (n_rows,), the predicted change of each row.
         method: whose answer it is.
@@ -153,6 +213,14 @@ def solve_program(
         # Rows are never dropped again, so this ends: inactive ones cost the solver next to nothing.
         working = np.union1d(working, new)
         solution = _solve_on(working, model, geometry, lower, upper, solver)
+
+
+def strict_solver(matrix: Array, lower: Array, upper: Array, indices: Indices) -> MinimumNorm:
+    """Meets every row, or raises `Contradiction`: in this geometry, at least, there is none."""
+    answer = solve_minimum_norm(matrix, lower, upper)
+    if answer.contradictory:
+        raise Contradiction(matrix, lower, upper, indices)
+    return answer
 
 
 def hard_solver(model: Linearisation, *opinions: Callable[[], tuple[Array, Array]]) -> Solver:
@@ -201,7 +269,7 @@ def _solve_on(
     if len(working) == len(model):
         change = matrix @ answer.x
     else:
-        change = model.effect(model.direction(coefficients))
+        change = model.effect(geometry.direction(coefficients))
     return ProgramSolution(coefficients, multipliers, change, answer.method)
 
 

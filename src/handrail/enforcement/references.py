@@ -1,22 +1,34 @@
-"""The states at which an edited policy should stay as it was, and where they came from."""
+"""The states at which a policy should stay as it is, and where they came from.
+
+Best are those where the policy lives: a `Reservoir` keeps some of the last rollouts. Before any
+experience there is the observation space, or at least a box around what is constrained. Never the
+constrained states themselves: there, change is asked for.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from handrail._storage import tensor
 from handrail._types import Array, Mask
 from handrail.constraints import Constraint, PlacedConstraint, counted
 from handrail.errors import InvalidArgument
 
 _SAMPLED = 4000
+
+# Numbers in all sampled states together: of images there are fewer.
+_NUMBERS = 2_000_000
+
+# Of a rollout, every so-manieth state enters a reservoir, but at most so many; and so many stay.
+_EVERY, _ENTER, _KEPT = 4, 32, 128
 
 # Gymnasium's way to say "unbounded" is inf, or the largest float32.
 _UNBOUNDED = 1e30
@@ -25,7 +37,7 @@ _UNBOUNDED = 1e30
 @final
 @dataclass(frozen=True, repr=False)
 class References:
-    """States of which no constraint speaks: there, every change is a side effect.
+    """States of which no constraint speaks: there, every change is influence.
 
     Attributes:
         states: (n, *observation_shape).
@@ -95,13 +107,12 @@ def references_around(constraints: Sequence[Constraint]) -> References:
     Three times as wide as the smallest box around all of them.
     """
     low, high = _extent(constraints)
-    width = high - low
-    width = np.where(width > 0.0, width, np.where(high != 0.0, np.abs(high), 1.0))
+    width = _width(low, high)
     return _sampled(low - width, high + width, constraints, "random, around the constrained states")
 
 
 def references_of_space(
-    space: gym.spaces.Box, constraints: Sequence[Constraint], sizes: Sequence[float]
+    space: gym.spaces.Box, constraints: Sequence[Constraint], sizes: Sequence[float] | None = None
 ) -> References:
     """Random states of an observation space; where it has no bounds, around the constraints.
 
@@ -109,21 +120,32 @@ def references_of_space(
         space: of the environment.
         constraints: whose states are left out.
         sizes: the typical size of each observation: at least so far around the constrained states
-            where the space has no bounds.
+            where the space has no bounds. By default as far as the constraints are wide.
     """
     low, high = (np.asarray(end, dtype=np.float64).reshape(-1) for end in (space.low, space.high))
     lowest, highest = _extent(constraints)
-    width = np.maximum(highest - lowest, sizes)
+    width = _width(lowest, highest) if sizes is None else np.maximum(highest - lowest, sizes)
+    around = np.maximum(np.abs(lowest), np.abs(highest)) + width
+    # What is known is often one side of what there is: an observation that is small is mirrored.
+    small = (lowest - width <= 0.0) & (highest + width >= 0.0)
+    lowest = np.where(small, -around, lowest - width)
+    highest = np.where(small, around, highest + width)
     below, above = low > -_UNBOUNDED, high < _UNBOUNDED
     origin = "random, of the observation space"
     if not (below & above).all():
         origin += " and, where that has no bounds, around the constrained states"
     return _sampled(
-        np.where(below, low, lowest - width),
-        np.where(above, high, highest + width),
+        np.where(below, low, lowest),
+        np.where(above, high, highest),
         constraints,
         origin,
     )
+
+
+def _width(low: Array, high: Array) -> Array:
+    """Of a box; where it is flat, its distance from zero, or 1."""
+    size = np.where(high != 0.0, np.abs(high), 1.0)
+    return np.where(high > low, high - low, size)
 
 
 def _extent(constraints: Sequence[Constraint]) -> tuple[Array, Array]:
@@ -137,29 +159,104 @@ def _extent(constraints: Sequence[Constraint]) -> tuple[Array, Array]:
 
 
 def _sampled(low: Array, high: Array, constraints: Sequence[Constraint], origin: str) -> References:
-    states = np.random.default_rng(0).uniform(low, high, (_SAMPLED, len(low)))
+    count = min(_SAMPLED, max(_KEPT, _NUMBERS // len(low)))
+    rng = np.random.default_rng(0)
+    # Policies live around the middle rather than in the corners, of which there are so many more.
+    middle, reached = 0.5 * (low + high), rng.uniform(size=(count, 1))
+    states = middle + reached * (rng.uniform(low, high, (count, len(low))) - middle)
     shape = constraints[0].states.shape[1:]
-    return _unconstrained(states.reshape(_SAMPLED, *shape), constraints, origin)
+    return _unconstrained(states.reshape(count, *shape), constraints, origin)
 
 
 def _unconstrained(states: Array, constraints: Sequence[Constraint], origin: str) -> References:
-    """Without the states that must change: what happens there is no side effect."""
-    flat = states.reshape(len(states), -1)
-    kept = ~np.any([_speaks_of(one, flat) for one in constraints], axis=0)
+    """Without the states that must change: what happens there was asked for."""
+    kept = ~Places(constraints).contain(states)
     if not kept.any():
         raise InvalidArgument(
             f"All {len(states)} reference states are constrained themselves, so none is left to "
-            "measure side effects on. Give states of which no constraint speaks."
+            "measure the influence elsewhere on. Give states of which no constraint speaks."
         )
     return References(states[kept], origin)
 
 
-def _speaks_of(constraint: Constraint, states: Array) -> Mask:
-    """Which of the states (n, n_coordinates) a constraint is about."""
-    if isinstance(constraint, PlacedConstraint) and constraint.region is not None:
-        return constraint.region.contains(states)
-    own = set(_keys(constraint.states.reshape(len(constraint.states), -1)))
-    return np.array([key in own for key in _keys(states)])
+@final
+class Places:
+    """All that some constraints speak of."""
+
+    def __init__(self, constraints: Sequence[Constraint]) -> None:
+        placed = [one for one in constraints if isinstance(one, PlacedConstraint)]
+        self._regions = [one.region for one in placed if one.region is not None]
+        at_points = [one for one in constraints if getattr(one, "region", None) is None]
+        self._points = frozenset(
+            key for one in at_points for key in _keys(one.states.reshape(len(one.states), -1))
+        )
+
+    def contain(self, states: Array) -> Mask:
+        """Which of the states (n, *observation_shape) are among it (n,)."""
+        flat = states.reshape(len(states), -1)
+        found = np.zeros(len(flat), dtype=bool)
+        for region in self._regions:
+            found |= region.contains(flat)
+        if self._points:
+            found |= np.array([key in self._points for key in _keys(flat)], dtype=bool)
+        return found
+
+
+@final
+class Reservoir:
+    """Where the policy lives: some states of the last rollouts, none of them constrained.
+
+    Args:
+        constraints: that are held.
+        first: references for as long as there is no experience; each rollout replaces some.
+    """
+
+    def __init__(self, constraints: Sequence[Constraint], first: References | None) -> None:
+        self._places = Places(constraints)
+        shape = constraints[0].states.shape[1:]
+        self._origin = "none" if first is None else first.origin
+        self._states = np.zeros((0, *shape)) if first is None else first.states
+        self._rollouts = 0
+
+    @property
+    def rollouts(self) -> int:
+        """Seen so far."""
+        return self._rollouts
+
+    @property
+    def references(self) -> References | None:
+        """At present; None if there is no state of which no constraint speaks."""
+        origin = "of the last rollouts" if self._rollouts else self._origin
+        return References(self._states, origin) if len(self._states) else None
+
+    def add(self, states: ArrayLike) -> None:
+        """What a rollout (n, *observation_shape) has visited."""
+        visited = np.asarray(states, dtype=np.float64)
+        visited = visited.reshape(len(visited), *self._states.shape[1:])[::_EVERY]
+        new = spread(visited[~self._places.contain(visited)], _ENTER)
+        self._states = np.concatenate([spread(self._states, _KEPT), new])[-_KEPT:]
+        self._rollouts += 1
+
+    def memory(self) -> dict[str, NDArray[Any]]:
+        """What `recall` needs to go on exactly from here: without experience, nothing."""
+        if not self._rollouts:
+            return {}
+        return {"references": self._states, "rollouts": np.array([self._rollouts])}
+
+    def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what was remembered; checkpoints of before there were references have none."""
+        if "references" not in memory:
+            return
+        self._rollouts = int(tensor(memory, "rollouts", (1,), "int64")[0])
+        self._states = tensor(memory, "references", (None, *self._states.shape[1:]))
+
+
+def spread(states: Array, count: int) -> Array:
+    """At most so many, evenly from all of them."""
+    if len(states) <= count:
+        return states
+    chosen: Array = states[np.linspace(0, len(states) - 1, count).astype(np.intp)]
+    return chosen
 
 
 def _keys(states: Array) -> list[bytes]:

@@ -66,6 +66,11 @@ class Targets:
         upper = np.maximum(self._upper - position.coordinate, -trust * self._reach)
         return lower / position.slope, upper / position.slope
 
+    def is_far(self, position: Position, trust: float) -> bool:
+        """Whether more is asked of a row than may be at once."""
+        lower, upper = self._lower - position.coordinate, self._upper - position.coordinate
+        return bool((np.maximum(lower, -upper) > trust * self._reach).any())
+
     def change_in_values(self, values: Array, trust: float) -> tuple[Array, Array]:
         """The same in values, and exactly to the bounds: all rows the same part of the way.
 

@@ -19,8 +19,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from handrail._threads import one_thread
 from handrail._types import Array
-from handrail.constraints import Expansion, Tolerance, counted, expand
-from handrail.enforcement import Enforcement, Enforcer, make_enforcer
+from handrail.constraints import Constraint, Tolerance, counted, expand
+from handrail.enforcement import (
+    Enforcement,
+    Enforcer,
+    Rail,
+    make_enforcer,
+    references_before_experience,
+)
 from handrail.errors import InvalidArgument
 from handrail.learning.baseline import make_baseline
 from handrail.learning.checkpoint import (
@@ -63,13 +69,15 @@ class Learner(ABC):
         policy: learns; by default a fresh network, one hidden layer of 5000, from the seed.
         constraints: to obey: a list, a `Rulebook`, or the path or bundled name of a file.
         settings: of the learner.
+        references: (n, *observation_shape), where the policy should stay as it is while there is
+            no experience yet; by default random states of the observation space.
 
     Attributes:
         policy: the one that learns.
         settings: of the learner.
         player: plays the episodes of an update.
         constraints: to obey, expanded, if there are any.
-        enforcer: holds them, if there are any.
+        rail: holds them, if there are any.
         baseline: what returns are compared with.
         episodes: learned from so far.
         updates: made so far.
@@ -83,6 +91,7 @@ class Learner(ABC):
         policy: Policy | None,
         constraints: AnyConstraints,
         settings: LearnerSettings,
+        references: ArrayLike | None = None,
     ) -> None:
         self.player = make_player(env, settings.episodes_per_update)
         spaces = self.player.spaces
@@ -93,7 +102,7 @@ class Learner(ABC):
         check_fit(self.policy, spaces)
         self.settings = settings
         self.constraints = expand(given, self.policy) if given else None
-        self.enforcer = self._make_enforcer(self.constraints)
+        self.rail = self._make_rail(given, references)
         self.baseline = make_baseline(settings, int(np.prod(spaces[0].shape)))
         self.episodes = self.updates = self.steps = 0
         self.first_enforcement: Enforcement | None = None
@@ -146,12 +155,17 @@ class Learner(ABC):
         Learner.__init__(self, env, policy, constraints, settings)
         return self
 
+    @property
+    def enforcer(self) -> Enforcer | None:
+        """Of the constraints, if there are any."""
+        return None if self.rail is None else self.rail.enforcer
+
     def _obey(self) -> None:
         """Make the policy obey before it acts, where the settings ask for that."""
-        if self.enforcer is None or self.settings.enforcement != "exact":
+        if self.rail is None or self.settings.enforcement != "exact":
             return
         with one_thread():
-            held = self.enforcer.hold(self.policy)
+            held = self.rail.hold(self.policy)
         self.first_enforcement = held.raise_if_unsatisfied()
 
     @abstractmethod
@@ -278,7 +292,7 @@ class Learner(ABC):
         return Checkpoint(
             policy=PackedPolicy.of(self.policy),
             constraints=PackedConstraints.of(self.constraints),
-            enforcer={} if self.enforcer is None else self.enforcer.memory(),
+            enforcer={} if self.rail is None else self.rail.memory(),
             baseline=self.baseline.memory(),
             progress=Progress(
                 self.episodes, self.updates, self.steps, dict(self._chance.bit_generator.state)
@@ -302,15 +316,16 @@ class Learner(ABC):
             progress.steps,
         )
         self._chance.bit_generator.state = progress.chance
-        if self.enforcer is None:
+        if self.rail is None:
             return True
         own = PackedConstraints.of(self.constraints)
         same = own.sha256 == saved.constraints.sha256
         if not same or self.settings.selection != saved.settings.selection:
             return False
-        self.enforcer.recall(saved.enforcer)
+        self.rail.recall(saved.enforcer)
         # A file can say anything: the policy that acts next is measured once more.
-        return self.enforcer.measure(self.policy).worst_violation <= self.enforcer.tolerance
+        enforcer = self.rail.enforcer
+        return enforcer.measure(self.policy).worst_violation <= enforcer.tolerance
 
     def __repr__(self) -> str:
         parts, obeyed = [], self.constraints
@@ -342,13 +357,13 @@ class Learner(ABC):
     def _forgetting_on_failure(self) -> Iterator[None]:
         """What was remembered inside is forgotten again if something goes wrong."""
         baseline = self.baseline.memory()
-        enforcer = {} if self.enforcer is None else self.enforcer.memory()
+        held = {} if self.rail is None else self.rail.memory()
         try:
             yield
         except BaseException:
             self.baseline.recall(baseline)
-            if self.enforcer is not None:
-                self.enforcer.recall(enforcer)
+            if self.rail is not None:
+                self.rail.recall(held)
             raise
 
     def _recorded(
@@ -370,7 +385,8 @@ class Learner(ABC):
         self.updates += update is not None
         return records, share_seconds(collecting, timing, len(episodes))
 
-    def _make_enforcer(self, constraints: Expansion | None) -> Enforcer | None:
+    def _make_rail(self, given: Sequence[Constraint], references: ArrayLike | None) -> Rail | None:
+        constraints = self.constraints
         if constraints is None:
             return None
         whole = isinstance(self.settings.selection, Everywhere)
@@ -381,7 +397,9 @@ class Learner(ABC):
                 "enforcement 'exact'."
             )
         tolerance = Tolerance(self.settings.tolerance)
-        return make_enforcer(constraints, self.settings.selection, self.policy, tolerance)
+        enforcer = make_enforcer(constraints, self.settings.selection, self.policy, tolerance)
+        first = references_before_experience(references, self.player.spaces[0], given)
+        return Rail(enforcer, given, first, self.settings.reach)
 
     def _as_batch(self, observation: ArrayLike) -> tuple[Array, bool]:
         observations = np.asarray(observation, dtype=np.float64)

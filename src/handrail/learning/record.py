@@ -34,6 +34,8 @@ class Record:
     iterations: int
     safe_return_size: float | None
     active: tuple[str, ...]
+    influence: float | None = None
+    largest_influence: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import final
 
 import numpy as np
+from numpy.typing import ArrayLike
 from typing_extensions import override
 
 from handrail.errors import InfeasibleConstraints
@@ -26,6 +27,7 @@ from handrail.settings import (
     EnforcementMode,
     Everywhere,
     Objective,
+    Reach,
     Selection,
     learner_settings,
 )
@@ -57,7 +59,12 @@ class Reinforce(Learner):
         enforcement: "exact"; "one_step" for the paper's Algorithm 2; "none" only measures.
         selection: of constraints on regions: `Everywhere()` by default, `MaximumReturn` or
             `MaximumDeviation`.
-        objective: what safe returns keep small: "returns" (the paper) or "parameters".
+        reach: how far "exact" may move the policy where no constraint speaks: 0 (only where I
+            said) to 10 (advice for everywhere), `Fading(…)` as experience arrives, or "auto".
+        references: (n, *observation_shape), where the policy should stay as it is for as long as
+            there is no experience; by default random states of the observation space.
+        objective: what safe returns of "one_step" keep small: "returns" (the paper) or
+            "parameters".
         soft: let contradicting constraints give way ("one_step" only).
         tolerance: the largest violation that "exact" leaves at points; by default 1e-6, of a
             policy in float32 1e-5.
@@ -85,6 +92,8 @@ class Reinforce(Learner):
         episodes_per_update: int = 1,
         enforcement: EnforcementMode = "exact",
         selection: Selection = _EVERYWHERE,
+        reach: Reach = "auto",
+        references: ArrayLike | None = None,
         objective: Objective = "returns",
         soft: bool = False,
         tolerance: float | None = None,
@@ -101,6 +110,7 @@ class Reinforce(Learner):
             episodes_per_update=episodes_per_update,
             enforcement=enforcement,
             selection=selection,
+            reach=reach,
             objective=objective,
             soft=soft,
             tolerance=tolerance,
@@ -108,7 +118,7 @@ class Reinforce(Learner):
             use_every=use_every,
             seed=seed,
         )
-        super().__init__(env, policy, constraints, settings)
+        super().__init__(env, policy, constraints, settings, references)
         self._obey()
 
     @override
@@ -134,7 +144,7 @@ class Reinforce(Learner):
         if before_update is not None:
             before_update(episodes, batch)
         try:
-            return apply_update(self.policy, self.enforcer, batch, self.settings)
+            return apply_update(self.policy, self.rail, batch, self.settings)
         except InfeasibleConstraints as error:
             if self.settings.enforcement != "one_step" or not self._has_regions:
                 raise

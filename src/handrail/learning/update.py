@@ -14,7 +14,7 @@ from typing import Any, final
 import numpy as np
 
 from handrail._types import Array
-from handrail.enforcement import Enforcer, predict_step, solve_returns
+from handrail.enforcement import Enforcer, Rail, predict_step, solve_returns
 from handrail.errors import Diverged
 from handrail.policies import Policy
 from handrail.settings import LearnerSettings
@@ -45,6 +45,8 @@ class Update:
         measured_change: the largest change that it made.
         prediction_error: the largest difference of the two, over the constraint rows.
         iterations: linearisations that exact enforcement needed after the step.
+        influence: the mean change that these made elsewhere, at reference states.
+        largest_influence: the largest change that they made there.
         safe_return_size: √ΣG², the size of the safe returns.
         active: names of the rows that held the step.
     """
@@ -57,29 +59,33 @@ class Update:
     measured_change: float | None = None
     prediction_error: float | None = None
     iterations: int = 0
+    influence: float | None = None
+    largest_influence: float | None = None
     safe_return_size: float | None = None
     active: tuple[str, ...] = ()
 
 
 def apply_update(
-    policy: Policy, enforcer: Enforcer | None, batch: Batch, settings: LearnerSettings
+    policy: Policy, rail: Rail | None, batch: Batch, settings: LearnerSettings
 ) -> tuple[Update, Timing]:
     """Update the policy in place as the settings ask for, or leave it exactly as it was.
 
     Args:
         policy: that played the batch.
-        enforcer: of what it obeys, if anything.
+        rail: of what it obeys, if anything.
         batch: what it learns from; with several episodes an update, returns divided by how many.
         settings: of the learner.
     """
     clock = _Clock()
     with unchanged_on_failure(policy):
-        if enforcer is None:
+        if rail is None:
             update = _plain(policy, batch, settings, clock)
         elif settings.enforcement == "none":
-            update = _unconstrained(policy, enforcer, batch, settings, clock)
+            update = _unconstrained(policy, rail.enforcer, batch, settings, clock)
+        elif settings.enforcement == "one_step":
+            update = _one_step(policy, rail.enforcer, batch, settings, clock)
         else:
-            update = _constrained(policy, enforcer, batch, settings, clock)
+            update = _exact(policy, rail, batch, settings, clock)
     return update, clock.timing()
 
 
@@ -124,14 +130,14 @@ def _unconstrained(
     )
 
 
-def _constrained(
+def _one_step(
     policy: Policy,
     enforcer: Enforcer,
     batch: Batch,
     settings: LearnerSettings,
     clock: _Clock,
 ) -> Update:
-    """The paper's Algorithm 2, one program and one step; if exact, until the constraints hold."""
+    """The paper's Algorithm 2: one program, one step, and what it did."""
     with clock.at("predicting"):
         gradient = policy_gradient(policy, batch)
         rows = enforcer.step_rows(policy, gradient, settings.step_size)
@@ -142,22 +148,38 @@ def _constrained(
     with clock.at("updating"):
         _step(policy, returns.gradient, settings.step_size)
     values = rows.values(policy.outputs(rows.states))
-    iterations = 0
-    with clock.at("updating"):
-        if settings.enforcement == "exact":
-            enforcement = enforcer.hold(policy, values).raise_if_unsatisfied()
-            violation, iterations = enforcement.worst_violation, enforcement.iterations
-        else:
-            violation = enforcer.violation(policy, values)
     return Update(
         batch_loss=returns.batch_loss,
         safe_loss=returns.safe_loss,
         violation_before=before,
-        violation_after=violation,
+        violation_after=enforcer.violation(policy, values),
         **_changes(returns.before, returns.predicted, values),
-        iterations=iterations,
         safe_return_size=float(np.linalg.norm(returns.values)),
         active=returns.active,
+    )
+
+
+def _exact(
+    policy: Policy, rail: Rail, batch: Batch, settings: LearnerSettings, clock: _Clock
+) -> Update:
+    """A plain step, as experience asks for; then whatever is needed to obey, and no more."""
+    with clock.at("predicting"):
+        before = rail.enforcer.violation(policy)
+        gradient = policy_gradient(policy, batch)
+    with clock.at("updating"):
+        _step(policy, gradient.direction, settings.step_size)
+    with clock.at("solving"):
+        rail.learned_from(batch.states)
+        held = rail.hold(policy).raise_if_unsatisfied()
+    influence = held.influence
+    return Update(
+        batch_loss=gradient.loss,
+        violation_before=before,
+        violation_after=held.worst_violation,
+        iterations=held.iterations,
+        influence=None if influence is None else influence.mean_change,
+        largest_influence=None if influence is None else influence.largest_change,
+        active=held.active,
     )
 
 

@@ -96,6 +96,16 @@ class CategoricalPolicy(Policy):
         """The probabilities: ∇π / π is ∇log π."""
         return outputs
 
+    def natural(self, outputs: Array) -> tuple[Array, Array]:
+        """2√π, which lies on a sphere; of two actions the angle on that circle says it all."""
+        roots = np.sqrt(outputs)
+        if outputs.shape[1] == 2:
+            angle = 2.0 * np.arctan2(roots[:, :1], roots[:, 1:])
+            slope = roots[:, 0] * roots[:, 1]
+            return angle, np.stack([slope, -slope], axis=1)[:, None, :]
+        identity = np.eye(outputs.shape[1])
+        return 2.0 * roots, roots[:, :, None] * (identity - outputs[:, None, :])
+
     def likelihood(self, outputs: Array, actions: Actions) -> tuple[Array, Array]:
         """Log π_a, and e_a - π."""
         n_actions = outputs.shape[1]

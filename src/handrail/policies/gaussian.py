@@ -112,6 +112,11 @@ class GaussianPolicy(Policy):
         """The standard deviation: one of it away, ∇log π is ∇mean / std."""
         return np.broadcast_to(self.std, outputs.shape)
 
+    def natural(self, outputs: Array) -> tuple[Array, Array]:
+        """Means in standard deviations."""
+        per_raw = np.diag(np.broadcast_to(1.0 / self.std, outputs.shape[1:]))
+        return outputs / self.std, np.tile(per_raw, (len(outputs), 1, 1))
+
     def likelihood(self, outputs: Array, actions: Actions) -> tuple[Array, Array]:
         """Of the Gaussian, and (a - mean) / std²."""
         if actions.shape != outputs.shape:

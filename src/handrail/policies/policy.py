@@ -74,6 +74,13 @@ class Policy(ABC):
         """(n, n_actions): divided by it, the gradient of an output is that of a log-likelihood."""
 
     @abstractmethod
+    def natural(self, outputs: Array) -> tuple[Array, Array]:
+        """Coordinates y (n, k) in which a squared change is twice the divergence (Fisher).
+
+        Of outputs (n, n_actions); and their gradients over the raw outputs (n, k, n_actions).
+        """
+
+    @abstractmethod
     def likelihood(self, outputs: Array, actions: Actions) -> tuple[Array, Array]:
         """Of actions: log π(a|s) (n,), and its gradient over the raw outputs (n, n_actions)."""
 

@@ -10,7 +10,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from handrail._types import Array
-from handrail.enforcement import SideEffects
+from handrail.enforcement import Influence
 from handrail.policies import Policy, Quantity
 from handrail.report.drawing import (
     HALF,
@@ -50,7 +50,7 @@ def edit_figure(
     after: Policy,
     constraints: AnyConstraints,
     plane: Plane | None = None,
-    mark: SideEffects | None = None,
+    mark: Influence | None = None,
 ) -> Figure:
     """Before, after and the change, side by side, of the action that changed most.
 
@@ -60,7 +60,7 @@ def edit_figure(
         constraints: that were asked for: a list, a Rulebook, the path of a constraint file or a
             bundled one's name.
         plane: that is shown; by default `Plane.of(constraints)`.
-        mark: the largest side effect among these is marked.
+        mark: the largest change among these is marked.
     """
     domain = Domain.of(constraints)
     plane = Plane.of(domain) if plane is None else plane
@@ -119,9 +119,9 @@ def _draw_change(axes: Axes, change: Array, plane: Plane, width: float) -> QuadM
     return mesh
 
 
-def _draw_places(axes: Axes, domain: Domain, mark: SideEffects | None, plane: Plane) -> None:
-    """What was constrained, and where the largest side effect is."""
+def _draw_places(axes: Axes, domain: Domain, mark: Influence | None, plane: Plane) -> None:
+    """What was constrained, and where the largest change is."""
     draw_regions(axes, domain.regions, plane, facecolor="none")
     draw_marks(axes, domain.points, plane, "constrained state", "o", 6.0)
     if mark is not None:
-        draw_marks(axes, mark.at.reshape(1, -1), plane, "largest side effect", "X", 11.0)
+        draw_marks(axes, mark.at.reshape(1, -1), plane, "largest change", "X", 11.0)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList, EventCallback
 from torch import Tensor
 
+from handrail._types import Array
 from handrail.constraints import Tolerance
 from handrail.errors import InvalidArgument
 from handrail.proof import Certificate
@@ -18,7 +20,18 @@ from handrail.rulebook import AnyConstraints, load_constraints
 from handrail.sb3.keeper import Holding, Keeper
 from handrail.sb3.policy import refuse_normalised_observations
 from handrail.sb3.pressure import Pressure, take_off
-from handrail.settings import Selection, chosen_selection
+from handrail.settings import Reach, Selection, chosen_reach, chosen_selection
+
+# Of each holding, under handrail/ in the logger.
+_LOGGED = (
+    "violation_before",
+    "violation_after",
+    "iterations",
+    "active",
+    "influence",
+    "largest_influence",
+    "seconds",
+)
 
 
 @final
@@ -41,6 +54,10 @@ class Handrail(BaseCallback):
             1e-6. States of regions have none. Where float32 is coarser than that (4 spacings of
             the largest bound), it counts instead.
         selection: how regions are held, or the name of a way; by default `Everywhere()`.
+        reach: how far what is asked may move the policy elsewhere: 0 (only where I said) to 10
+            (advice for everywhere), `Fading(…)` as experience arrives, or "auto".
+        references: (n, *observation_shape), where the policy should stay as it is for as long as
+            there is no experience; by default random states of the observation space.
         prove: end every holding with a certificate for every region, as `Everywhere(prove=True)`.
         pressure: strength of a pull towards the constraints inside every step of the optimiser,
             so that an update leaves less to be corrected; 0 for none.
@@ -52,6 +69,8 @@ class Handrail(BaseCallback):
         *,
         tolerance: float | None = None,
         selection: Selection | str | None = None,
+        reach: Reach = "auto",
+        references: ArrayLike | None = None,
         prove: bool = False,
         pressure: float = 0.0,
     ) -> None:
@@ -63,6 +82,8 @@ class Handrail(BaseCallback):
         self._constraints = load_constraints(constraints)
         self._tolerance = Tolerance(tolerance)
         self._selection = chosen_selection(selection, prove)
+        self._reach = chosen_reach(reach)
+        self._references = references
         self._strength = float(pressure)
         self._keeper: Keeper | None = None
         self._pressure: Pressure | None = None
@@ -98,7 +119,14 @@ class Handrail(BaseCallback):
         if self._pressure is not None:
             self._pressure.end()  # left on another model by a training that was interrupted
         if self._keeper is None or not self._keeper.keeps(self.model):
-            self._keeper = Keeper(self.model, self._constraints, self._selection, self._tolerance)
+            self._keeper = Keeper(
+                self.model,
+                self._constraints,
+                self._selection,
+                self._reach,
+                self._tolerance,
+                self._references,
+            )
             self._history, self._certificates = [], ()
             if self._strength:
                 self._pressure = Pressure(
@@ -132,8 +160,16 @@ class Handrail(BaseCallback):
         return True
 
     def _on_rollout_end(self) -> None:
+        if self._keeper is not None:
+            self._keeper.learned_from(self._visited())
         if self._pressure is not None and self._keeper is not None:
             self._pressure.begin(self._keeper.enforcer)
+
+    def _visited(self) -> Array:
+        """The states (n, *observation_shape) of the rollout that ends, in the order of time."""
+        model: Any = self.model  # an on-policy one: `policy_of` refuses others
+        observations: Array = model.rollout_buffer.observations  # (time, environment, …)
+        return observations.reshape(-1, *observations.shape[2:])
 
     def _on_training_end(self) -> None:
         self._hold()
@@ -155,7 +191,7 @@ class Handrail(BaseCallback):
         self._held = [one.clone() for one in self._network()]
         self._history.append(holding)
         self._certificates = result.certificates
-        for name in ("violation_before", "violation_after", "iterations", "active", "seconds"):
+        for name in _LOGGED:
             self.logger.record(f"handrail/{name}", getattr(holding, name))
 
 

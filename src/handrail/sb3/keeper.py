@@ -6,15 +6,22 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import final
 
+from numpy.typing import ArrayLike
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 from handrail._threads import one_thread
 from handrail.constraints import Tolerance, expand
-from handrail.enforcement import Enforcement, impossible_at_one_state, make_enforcer
+from handrail.enforcement import (
+    Enforcement,
+    Rail,
+    impossible_at_one_state,
+    make_enforcer,
+    references_before_experience,
+)
 from handrail.errors import UnsatisfiedConstraints
 from handrail.rulebook import AnyConstraints, constraints_of
 from handrail.sb3.policy import policy_of, refuse_changed
-from handrail.settings import Selection
+from handrail.settings import Reach, Selection
 
 
 @final
@@ -28,6 +35,8 @@ class Holding:
         violation_after: the worst of the policy that acts from here; positive means broken.
         iterations: linearisations it took; 0 if the policy obeyed already.
         active: constraint rows that held the last step.
+        influence: the mean change that this made elsewhere, at states of the last rollout.
+        largest_influence: the largest change that it made there.
         seconds: it took.
         parameter_change: ‖Δθ‖ of the actor.
     """
@@ -37,6 +46,8 @@ class Holding:
     violation_after: float
     iterations: int
     active: int
+    influence: float
+    largest_influence: float
     seconds: float
     parameter_change: float
 
@@ -49,8 +60,10 @@ class Keeper:
         model: its actor is changed in place.
         constraints: what must hold.
         selection: how regions are held.
+        reach: how far knowledge may move the policy elsewhere.
         tolerance: the largest violation allowed; what is finer than the model computes is not
             asked of it.
+        references: where the policy should stay as it is for as long as there is no experience.
 
     Attributes:
         policy: of the model, on its very parameters.
@@ -62,19 +75,28 @@ class Keeper:
         model: BaseAlgorithm,
         constraints: AnyConstraints,
         selection: Selection,
+        reach: Reach,
         tolerance: Tolerance,
+        references: ArrayLike | None = None,
     ) -> None:
         self._model = model
         self._network = model.policy
         self.policy = policy_of(model)
         spaces = model.observation_space, model.action_space
-        expansion = expand(constraints_of(constraints, spaces), self.policy)
+        given = constraints_of(constraints, spaces)
+        expansion = expand(given, self.policy)
         self._fixed = expansion.fixed
         self.enforcer = make_enforcer(expansion, selection, self.policy, tolerance)
+        first = references_before_experience(references, spaces[0], given)
+        self._rail = Rail(self.enforcer, given, first, reach)
 
     def keeps(self, model: BaseAlgorithm) -> bool:
         """Whether this is the model, with the network it had."""
         return model is self._model and model.policy is self._network
+
+    def learned_from(self, states: ArrayLike) -> None:
+        """The states (n, *observation_shape) of a rollout."""
+        self._rail.learned_from(states)
 
     def hold(self) -> tuple[Holding, Enforcement]:
         """Make the model obey now; on failure it is as it was."""
@@ -83,7 +105,7 @@ class Keeper:
         with one_thread():
             refuse_changed(self._network, self.policy)  # what is held must be what acts
             before = self.enforcer.measure(self.policy).worst_violation
-            result = self.enforcer.hold(self.policy)
+            result = self._rail.hold(self.policy)
         timesteps = self._model.num_timesteps
         if not result.satisfied:
             raise UnsatisfiedConstraints(
@@ -91,12 +113,15 @@ class Keeper:
                 f"policy is as {type(self._model).__name__} left it. {result.reason}"
                 f"{self._hint()}"
             )
+        influence = result.influence
         holding = Holding(
             timesteps=timesteps,
             violation_before=before,
             violation_after=result.worst_violation,
             iterations=result.iterations,
-            active=result.history[-1].active if result.history else 0,
+            active=len(result.active),
+            influence=0.0 if influence is None else influence.mean_change,
+            largest_influence=0.0 if influence is None else influence.largest_change,
             seconds=perf_counter() - start,
             parameter_change=result.parameter_change,
         )

@@ -42,6 +42,9 @@ class Functionals:
         raw_weights: (n, r, n_actions).
         like: those that these are multiplied with, if others. Which layers have factors is found
             out by trial, so on other states it could be others.
+
+    Attributes:
+        policy: whose network.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Functionals:
         raw_weights: Array,
         like: Functionals | None = None,
     ) -> None:
+        self.policy = policy
         self._inputs = policy.to_tensor(states)
         self._weights = torch.as_tensor(raw_weights).to(self._inputs)
         self._fused = policy.fused()
@@ -58,6 +62,7 @@ class Functionals:
             _factoriser(policy, self._inputs) if like is None else like._factorise
         )
         self.shape = self._weights.shape[:2]
+        self._kept: list[Factor] | None = None
 
     def gram_of_few(self) -> Array | None:
         """All inner products in one compiled pass, where that is faster than matrix products."""
@@ -78,7 +83,15 @@ class Functionals:
         return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
     def factors(self, block: slice) -> list[Factor]:
-        """The factors of a block of states, pass by pass."""
+        """The factors of a block of states, pass by pass; of few states they are kept."""
+        whole = block.stop - block.start == len(self._inputs) <= TILE
+        if not whole:
+            return self._computed(block)
+        if self._kept is None:
+            self._kept = self._computed(block)
+        return self._kept
+
+    def _computed(self, block: slice) -> list[Factor]:
         inputs = self._inputs[block].split(ROWS_PER_PASS)
         weights = self._weights[block].split(ROWS_PER_PASS)
         passes = [self._factorise(i, w) for i, w in zip(inputs, weights, strict=True)]

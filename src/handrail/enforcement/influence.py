@@ -1,4 +1,4 @@
-"""What an edit did to a policy where no constraint speaks."""
+"""What holding constraints did to a policy where no constraint speaks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from handrail.policies import Quantity
 
 @final
 @dataclass(frozen=True, repr=False)
-class SideEffects:
+class Influence:
     """A policy before and after, on reference states.
 
     Attributes:
@@ -63,7 +63,7 @@ class SideEffects:
 
     def __repr__(self) -> str:
         states = counted(self.states, "reference state")
-        return f"<SideEffects: at most {self.largest_change:.2g} on {states}>"
+        return f"<Influence: at most {self.largest_change:.2g} on {states}>"
 
     def _repr_html_(self) -> str:
         return html_table("", self.as_rows())
@@ -80,11 +80,13 @@ class SideEffects:
         return rows if share is None else [*rows, ("other choice at", f"{share:.2%} of the states")]
 
 
-def compare(references: References, before: Array, after: Array, quantity: Quantity) -> SideEffects:
+def influence_between(
+    references: References, before: Array, after: Array, quantity: Quantity
+) -> Influence:
     """From the policy's outputs (n, n_actions) at the reference states, before and after."""
     change = np.abs(after - before)
     state, action = np.unravel_index(int(change.argmax()), change.shape)
-    return SideEffects(
+    return Influence(
         states=len(references),
         origin=references.origin,
         quantity=quantity,

@@ -1,0 +1,208 @@
+"""Constraints held on a policy from update to update, and as little as possible elsewhere.
+
+An `Enforcer` knows how to make a policy obey. A `Rail` also knows where the policy should stay as
+it is (a reservoir of the states it has visited) and how far knowledge may reach by now. `enforce`
+holds constraints once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, final
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import nnls
+
+from handrail._types import Array
+from handrail.constraints import Constraint, Rows, Tolerance, expand
+from handrail.enforcement.elsewhere import Elsewhere
+from handrail.enforcement.enforcer import Enforcer, Memory, make_enforcer
+from handrail.enforcement.iteration import Enforcement
+from handrail.enforcement.references import (
+    References,
+    Reservoir,
+    given_references,
+    references_around,
+    references_of_space,
+    spread,
+)
+from handrail.errors import InvalidArgument
+from handrail.policies import Policy
+from handrail.rulebook import AnyConstraints, constraints_of
+from handrail.settings import (
+    ADVICE,
+    LITTLE_REACH,
+    Fading,
+    Reach,
+    Selection,
+    chosen_reach,
+    chosen_selection,
+)
+
+# References of a learner before any experience.
+_BEFORE = 512
+
+# A sum of pushes that is shorter than this is none.
+_BALANCED = 1e-9
+
+
+def enforce(
+    policy: Policy,
+    constraints: AnyConstraints,
+    tolerance: float | None = None,
+    references: ArrayLike | References | None = None,
+    selection: Selection | str | None = None,
+    prove: bool = False,
+    reach: Reach = "auto",
+) -> Enforcement:
+    """Change the policy until every constraint holds, and as little as possible elsewhere.
+
+    Args:
+        policy: changed in place; left exactly as it was on failure.
+        constraints: a list, a `Rulebook`, or the path or bundled name of a constraint file. All of
+            them must hold; those on regions at every state that a search finds, or, with a proof,
+            at every state there is.
+        tolerance: the largest violation allowed at points; by default 1e-6, of a policy in float32
+            1e-5. States of regions have none.
+        references: (n, *observation_shape), where the policy should stay as it is: best those that
+            it visits. By default random ones around the constrained states.
+        selection: how regions are held, or the name of a way; by default `Everywhere()`.
+        prove: end with a certificate for every region, as `Everywhere(prove=True)` does.
+        reach: how far what is asked may move the policy elsewhere: 0 (only where I said) to 10
+            (advice for everywhere). By default advice where the constraints cover both sides of a
+            choice, and very little where they do not.
+    """
+    allowed, chosen = Tolerance(tolerance), chosen_selection(selection, prove)
+    wanted = chosen_reach(reach)
+    given = constraints_of(constraints, policy)
+    known = references_for(references, given)
+    enforcer = make_enforcer(expand(given, policy), chosen, policy, allowed)
+    return Rail(enforcer, given, known, wanted).hold(policy)
+
+
+def references_for(
+    given: ArrayLike | References | None, constraints: Sequence[Constraint]
+) -> References | None:
+    """Those that a caller names; by default some around the constraints, if there are any."""
+    if given is None:
+        try:
+            return references_around(constraints)
+        except InvalidArgument:  # everything around is constrained
+            return None
+    return given if isinstance(given, References) else given_references(given, constraints)
+
+
+def references_before_experience(
+    given: ArrayLike | None, space: gym.Space[Any], constraints: Sequence[Constraint]
+) -> References | None:
+    """Those that a caller names; by default of the observation space, or around the constraints.
+
+    None if all of it is constrained.
+    """
+    if given is not None:
+        return given_references(given, constraints)
+    try:
+        if isinstance(space, gym.spaces.Box):
+            found = references_of_space(space, constraints)
+        else:
+            found = references_around(constraints)
+    except InvalidArgument:
+        return None
+    return References(spread(found.states, _BEFORE), found.origin)
+
+
+@final
+class Rail:
+    """Holds constraints on one policy, again and again.
+
+    With reach "auto" the first holding is advice for everywhere if the constraints cover both sides
+    of a choice, as those of a balanced pole do: then generalising is a gift. One-sided ones would
+    only push the policy to that side, so what they ask for stays where they ask for it. Once
+    experience arrives, it decides, and no holding takes it back.
+
+    Args:
+        enforcer: of the constraints.
+        constraints: that are held.
+        first: where the policy should stay as it is before any experience, if that is known.
+        reach: how far knowledge may move the policy elsewhere.
+
+    Attributes:
+        enforcer: of the constraints.
+    """
+
+    def __init__(
+        self,
+        enforcer: Enforcer,
+        constraints: Sequence[Constraint],
+        first: References | None,
+        reach: Reach,
+    ) -> None:
+        self.enforcer = enforcer
+        self._constraints = constraints
+        self._reservoir = Reservoir(constraints, first)
+        self._reach = reach
+
+    def hold(self, policy: Policy) -> Enforcement:
+        """Make the policy obey, in place; on failure it is as it was."""
+        elsewhere = Elsewhere(self._reservoir.references, self.reach(policy))
+        held = self.enforcer.hold(policy, elsewhere)
+        return replace(held, influence=elsewhere.influence(policy))
+
+    def reach(self, policy: Policy) -> float:
+        """Of the next holding."""
+        return self._fading(policy).at(self._reservoir.rollouts)
+
+    def _fading(self, policy: Policy) -> Fading:
+        if isinstance(self._reach, Fading):
+            return self._reach
+        if self._reach != "auto":
+            return Fading(first=self._reach, last=self._reach)
+        rows = expand(self._constraints, policy).rows(per_region=1)
+        return Fading(first=ADVICE if cover_both_sides(rows) else LITTLE_REACH)
+
+    def learned_from(self, states: ArrayLike) -> None:
+        """Experience arrives: the states (n, *observation_shape) of a rollout."""
+        self._reservoir.add(states)
+
+    def memory(self) -> Memory:
+        """What `recall` needs to go on exactly from here."""
+        return {**self.enforcer.memory(), **self._reservoir.memory()}
+
+    def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what was remembered."""
+        self._reservoir.recall(memory)
+        self.enforcer.recall(memory)
+
+
+def cover_both_sides(rows: Rows) -> bool:
+    """Whether what the rows ask for adds up to nothing, in some proportion.
+
+    "Right ≥ 0.95" pushes towards one side of a choice. As advice for everywhere it leaves no room
+    for the other side, unless another row pushes back.
+    """
+    pushes = _pushes(rows)
+    if not len(pushes):
+        return True
+    lengths = np.linalg.norm(pushes, axis=1, keepdims=True)
+    unit = np.unique(np.round(pushes / np.maximum(lengths, np.finfo(np.float64).tiny), 9), axis=0)
+    # λ ≥ 0 with Σ λ = 1 and Σ λ_i push_i = 0.
+    _, missing = nnls(np.vstack([unit.T, np.ones(len(unit))]), _last(unit.shape[1] + 1))
+    return bool(missing < _BALANCED)
+
+
+def _pushes(rows: Rows) -> Array:
+    """The direction of the outputs (n, n_actions) that each bound pushes in, where it can."""
+    alone = rows.is_about_one_state()[rows.row_of_sample]
+    weights = rows.weights[alone]
+    if rows.quantity.adds_up:  # more of one is less of all others
+        weights = weights - weights.mean(axis=1, keepdims=True)
+    of_row = rows.row_of_sample[alone]
+    up, down = np.isfinite(rows.lower[of_row]), np.isfinite(rows.upper[of_row])
+    return np.concatenate([weights[up], -weights[down]])
+
+
+def _last(n: int) -> Array:
+    return np.append(np.zeros(n - 1), 1.0)
