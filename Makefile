@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-.PHONY: help demo test test-slow lint bench ppo reproduce docs clean
+.PHONY: help demo test test-slow lint bench ppo influence reproduce docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -39,6 +39,9 @@ bench: $(READY) ## side-by-side timings, written to docs/benchmarks
 
 ppo: $(READY) ## Stable-Baselines3 with a handrail and without (an hour and a half), written to docs/benchmarks/ppo.md
 	$(BIN)/python -m benchmarks.ppo
+
+influence: $(READY) ## what held knowledge costs and gives elsewhere (hours; goes on where it was stopped), written to docs/benchmarks/influence.md
+	$(BIN)/python -m benchmarks.influence
 
 reproduce: $(READY) ## every figure, table and claim of the paper (two hours), kept in docs/reproduction
 	rm -rf results/figures results/metrics docs/reproduction

@@ -1,0 +1,244 @@
+"""The studies as a page of tables, from the cells that are done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from benchmarks.harness import markdown_table, versions_of
+from benchmarks.influence.statistics import (
+    Difference,
+    difference,
+    final_score,
+    first_score,
+    score_at,
+    share_broken,
+    steps_to,
+)
+from benchmarks.influence.study import IN_FULL, INSTEAD, ONE_SIDED, Row, Study
+from benchmarks.influence.training import HELD, Arm, Trained
+
+_PACKAGES = ("handrail", "stable-baselines3", "sb3-contrib", "torch", "numpy", "gymnasium")
+_NAMES: dict[Arm, str] = {
+    "plain": "plain",
+    "rail": "rail",
+    "reach_10": "rail, reach=10",
+    "cloning": "cloning before",
+    "cloning_and_pull": "cloning before, pull during",
+    "penalty": "reward penalty",
+    "mask": "action mask (MaskablePPO)",
+    "lagrangian": "PPO-Lagrangian",
+}
+_LEARNERS = {"reinforce": "`Reinforce`", "ppo": "PPO"}
+
+
+@final
+@dataclass(frozen=True)
+class Results:
+    """What is done so far: of every row, the trainings by seed."""
+
+    trained: Mapping[Row, Mapping[int, Trained]]
+
+    def of(self, row: Row) -> list[Trained]:
+        """Seed by seed."""
+        return [run for _, run in sorted(self.trained.get(row, {}).items())]
+
+    def pairs(self, row: Row) -> list[tuple[Trained, Trained]]:
+        """The row's and the plain training of every seed that has both."""
+        own, plain = self.trained.get(row, {}), self.trained.get(row.plain(), {})
+        return [(own[seed], plain[seed]) for seed in sorted(own.keys() & plain.keys())]
+
+
+def page(studies: Sequence[Study], results: Results) -> str:
+    """The whole page, in Markdown."""
+    sections = {
+        ONE_SIDED.name: _one_sided_section,
+        IN_FULL.name: _full_section,
+        INSTEAD.name: _instead_section,
+    }
+    parts = [f"## {one.title}\n\n{sections[one.name](one, results)}" for one in studies]
+    return "\n\n".join([_opening(results), *parts]) + "\n"
+
+
+def _opening(results: Results) -> str:
+    versions = versions_of(_PACKAGES)
+    named = ", ".join(f"{name} {number}" for name, number in versions.items())
+    runs = [run for row in results.trained for run in results.of(row)]
+    hours = sum(run.seconds for run in runs) / 3600.0
+    return f"""# Influence: what held knowledge costs and gives elsewhere
+
+This page is generated: `python -m benchmarks.influence` trained everything on it ({len(runs):,} \
+trainings, {hours:.1f} hours of one core), with {named}. The arms of a comparison differ in one \
+thing, how the learner is told; network, settings, budget and seeds are the same. Settings were \
+chosen on seeds from 100; what is shown has seeds from 0. Scores are those of the acting policy \
+while it learns, mean ± standard deviation over seeds. A violation above 0 means broken."""
+
+
+# One-sided knowledge
+
+
+def _one_sided_section(study: Study, results: Results) -> str:
+    told = [row for row in study.rows if row.arm in HELD and results.pairs(row)]
+    header = [
+        "environment",
+        "learner",
+        "what is known",
+        "arm",
+        "seeds",
+        "plain",
+        "told",
+        "difference (95 %)",
+        "verdict",
+        "worst violation of any acting policy",
+    ]
+    right = [False] * 4 + [True] * 6
+    table = markdown_table(header, [_one_sided_cells(row, results) for row in told], right)
+    return f"""Each set is true, and says nothing of some side of the choice. Scores are those of \
+the end: of `Reinforce` the last 100 episodes, of PPO those that end in the last fifth of its \
+steps. Differences are taken seed by seed; the interval is a bias-corrected bootstrap over seeds. \
+"Not below": noise alone could make it as low.
+
+{_verdicts(told, results)}
+
+{table}"""
+
+
+def _one_sided_cells(row: Row, results: Results) -> list[str]:
+    pairs, setting = results.pairs(row), row.setting
+    own = np.array([final_score(run, setting) for run, _ in pairs])
+    plain = np.array([final_score(run, setting) for _, run in pairs])
+    found = difference(own, plain)
+    return [
+        setting.title,
+        _LEARNERS[setting.learner],
+        row.knowledge.replace("_", " "),
+        _NAMES[row.arm],
+        str(len(pairs)),
+        spread(plain),
+        spread(own),
+        f"{found.mean:+.1f} ({found.low:+.1f} … {found.high:+.1f})",
+        "not below" if found.is_not_below else "**below**",
+        _worst([run for run, _ in pairs]),
+    ]
+
+
+def _verdicts(rows: Sequence[Row], results: Results) -> str:
+    lines = []
+    for arm in HELD:
+        found = [_difference(row, results) for row in rows if row.arm == arm]
+        fine = sum(one.is_not_below for one in found)
+        lines.append(
+            f"- {_NAMES[arm]}: not below plain on {fine} of {len(found)} sets and learners"
+        )
+    return "\n".join(lines)
+
+
+def _difference(row: Row, results: Results) -> Difference:
+    pairs = results.pairs(row)
+    return difference(
+        [final_score(run, row.setting) for run, _ in pairs],
+        [final_score(run, row.setting) for _, run in pairs],
+    )
+
+
+# Knowledge in full
+
+
+def _full_section(study: Study, results: Results) -> str:
+    header = [
+        "environment",
+        "learner",
+        "arm",
+        "seeds",
+        "first 100 episodes",
+        "end",
+        "steps to the pass mark",
+        "worst violation of any acting policy",
+        "seconds",
+    ]
+    rows = [_full_cells(row, results.of(row)) for row in study.rows if results.of(row)]
+    return f"""All constraints of the bundled file. The first 100 episodes show the head start. \
+Steps to the pass mark (475, 200): until an average of 20 episodes passes it, the median over \
+those seeds that do.
+
+{markdown_table(header, rows, [False] * 3 + [True] * 6)}"""
+
+
+def _full_cells(row: Row, runs: Sequence[Trained]) -> list[str]:
+    setting = row.setting
+    steps = np.array([steps_to(run, setting.pass_mark) for run in runs])
+    passed = steps[np.isfinite(steps)]
+    median = f"{np.median(passed):,.0f} ({len(passed)} of {len(runs)})" if len(passed) else "none"
+    return [
+        setting.title,
+        f"{_LEARNERS[setting.learner]}, {setting.budget:,} {setting.unit}",
+        _NAMES[row.arm],
+        str(len(runs)),
+        spread([first_score(run) for run in runs]),
+        spread([final_score(run, setting) for run in runs]),
+        median,
+        _worst(runs),
+        _seconds(runs),
+    ]
+
+
+# What a user would pick instead
+
+
+def _instead_section(study: Study, results: Results) -> str:
+    header = [
+        "environment",
+        "arm",
+        "seeds",
+        "score at 10 %",
+        "at 50 %",
+        "at 100 %",
+        "steps in constrained places that break a bound",
+        "worst violation of the final policy, unguarded",
+        "seconds",
+    ]
+    rows = [_instead_cells(row, results.of(row)) for row in study.rows if results.of(row)]
+    return f"""PPO with the same knowledge on boxes, so that states which are visited lie inside. \
+Scores are of the episodes that end in the tenth of the budget before the mark. A step breaks a \
+bound if the distribution that acted there does; a mask is part of what acts, but not of the final \
+policy.
+
+{markdown_table(header, rows, [False] * 2 + [True] * 7)}"""
+
+
+def _instead_cells(row: Row, runs: Sequence[Trained]) -> list[str]:
+    setting = row.setting
+    finals = [run.final_violation for run in runs if run.final_violation is not None]
+    broken = share_broken(runs)
+    return [
+        setting.title,
+        _NAMES[row.arm],
+        str(len(runs)),
+        *(spread([score_at(run, setting, share) for run in runs]) for share in (0.1, 0.5, 1.0)),
+        "-" if np.isnan(broken) else f"{broken:.2%}",
+        f"{max(finals):+.1e}" if finals else "-",
+        _seconds(runs),
+    ]
+
+
+# Cells
+
+
+def spread(values: Sequence[float] | np.typing.NDArray[np.float64]) -> str:
+    """Mean ± standard deviation of those that are known."""
+    known = np.asarray(values)[np.isfinite(values)]
+    return f"{known.mean():.1f} ± {known.std():.1f}" if len(known) else "-"
+
+
+def _worst(runs: Sequence[Trained]) -> str:
+    failed = sum(run.failure is not None for run in runs)
+    known = [run.worst_violation for run in runs if run.worst_violation is not None]
+    worst = f"{max(known):+.1e}" if known else "-"
+    return f"{worst} ({failed} gave up)" if failed else worst
+
+
+def _seconds(runs: Sequence[Trained]) -> str:
+    return f"{np.median([run.seconds for run in runs]):.0f}"

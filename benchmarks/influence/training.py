@@ -1,0 +1,253 @@
+"""One training: a learner, a setting, what it is told and in which way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any, Literal, final
+
+import gymnasium as gym
+import numpy as np
+from sb3_contrib import MaskablePPO
+from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.policies import ActorCriticPolicy
+
+from benchmarks.influence.cloning import Demonstrations, Pull, imitate
+from benchmarks.influence.places import Places
+from benchmarks.influence.setting import Setting
+from benchmarks.influence.supervision import Multiplier, Supervised
+from handrail import CategoricalPolicy, Constraint, Policy, Reinforce, measure
+from handrail._types import Array, Mask
+from handrail.constraints import measure_fresh
+from handrail.errors import HandrailError
+from handrail.learning import Record
+from handrail.sb3 import Handrail, policy_of
+from handrail.settings import ADVICE, Reach
+
+Arm = Literal[
+    "plain", "rail", "reach_10", "cloning", "cloning_and_pull", "penalty", "mask", "lagrangian"
+]
+HELD: dict[Arm, Reach] = {"rail": "auto", "reach_10": ADVICE}
+
+_PULL = 0.1  # as the pressure of benchmarks.ppo
+_PRICE = 1.0  # of a reward penalty: what a step with the pole up is worth, or about a second's drop
+_LIMIT, _ASCENT = 0.05, 0.5
+_FRESH = 20_000
+
+
+@final
+@dataclass(frozen=True)
+class Trained:
+    """What one training did.
+
+    Attributes:
+        scores: one per episode, in the order in which they ended.
+        ends: environment steps at the end of each episode.
+        seconds: of training, and of what it needed before.
+        worst_violation: of any policy that acted; None where nothing is held.
+        final_violation: of the last policy by itself; None where nothing is known.
+        steps_in_places: steps at states of constrained regions, of PPO.
+        steps_broken: of these, those whose acting policy broke a bound there.
+        failure: in words, of a rail that could not hold; it ends the training.
+    """
+
+    scores: tuple[float, ...]
+    ends: tuple[int, ...]
+    seconds: float
+    worst_violation: float | None
+    final_violation: float | None
+    steps_in_places: int = 0
+    steps_broken: int = 0
+    failure: str | None = None
+
+
+class Stopped(Exception):
+    """Asked to stop: what was not finished is done again."""
+
+
+def train(
+    setting: Setting,
+    constraints: Sequence[Constraint],
+    arm: Arm,
+    seed: int,
+    stop: Callable[[], bool],
+) -> Trained:
+    """Train to the end of the budget; `Stopped` if asked to."""
+    chosen = _train_reinforce if setting.learner == "reinforce" else _train_ppo
+    return chosen(setting, constraints, arm, seed, stop)
+
+
+def worst_of(policy: Policy, constraints: Sequence[Constraint]) -> float | None:
+    """The largest violation, of regions at many random states; None where nothing is known."""
+    if not constraints:
+        return None
+    fresh = measure_fresh(policy, constraints, _FRESH, seed=0).worst_violation
+    return max(measure(policy, constraints).worst_violation, fresh)
+
+
+# Reinforce
+
+
+def _train_reinforce(
+    setting: Setting,
+    constraints: Sequence[Constraint],
+    arm: Arm,
+    seed: int,
+    stop: Callable[[], bool],
+) -> Trained:
+    env = gym.make(setting.id)
+    policy = CategoricalPolicy.mlp(env, setting.hidden, seed=seed, scale=setting.scale)
+    held = constraints if arm in HELD else ()
+    records: list[Record] = []
+    worst: float | None = None
+    failure = None
+
+    def note(_: Any, record: Record, __: Any) -> None:
+        if stop():
+            raise Stopped
+        records.append(record)
+
+    start = perf_counter()
+    try:
+        learner = Reinforce(
+            env, policy, held, seed=seed, reach=HELD.get(arm, "auto"), **setting.options
+        )
+        if learner.first_enforcement is not None:
+            worst = learner.first_enforcement.worst_violation
+        learner.learn(setting.budget, progress_bar=False, callbacks=[note])
+    except HandrailError as error:
+        failure = str(error)
+    seconds = perf_counter() - start
+    left = [one.violation_after for one in records if one.violation_after is not None]
+    return Trained(
+        scores=tuple(one.score for one in records),
+        ends=tuple(one.steps for one in records),
+        seconds=seconds,
+        worst_violation=None if worst is None else max([worst, *left]),
+        final_violation=worst_of(policy, constraints),
+        failure=failure,
+    )
+
+
+# PPO
+
+
+@final
+class Watch(BaseCallback):
+    """Notes every episode that ends, and what the acting policy does in constrained places.
+
+    Args:
+        places: to look at.
+        masked: whether forbidden actions cannot be drawn.
+        stop: asked after every rollout.
+    """
+
+    def __init__(self, places: Places, masked: bool, stop: Callable[[], bool]) -> None:
+        super().__init__()
+        self.scores: list[float] = []
+        self.ends: list[int] = []
+        self.inside = self.broken = 0
+        self._places, self._masked, self._stop = places, masked, stop
+
+    def _on_step(self) -> bool:
+        for info in self.locals["infos"]:
+            if "episode" in info:
+                self.scores.append(float(info["episode"]["r"]))
+                self.ends.append(self.num_timesteps)
+        return True
+
+    def _on_rollout_end(self) -> None:
+        if self._stop():
+            raise Stopped
+        model: Any = self.model
+        observations: Array = model.rollout_buffer.observations  # (time, environment, …)
+        states = observations.reshape(-1, observations.shape[-1]).astype(np.float64)
+        states = states[self._places.inside(states)]
+        if len(states):
+            acting = policy_of(model).outputs(states)
+            if self._masked:
+                acting = masked(acting, self._places.forbidden(states))
+            self.inside += len(states)
+            self.broken += int(self._places.broken(states, acting).sum())
+
+
+def masked(probabilities: Array, forbidden: Mask) -> Array:
+    """Probabilities (n, n_actions) of what is left."""
+    left = np.where(forbidden, 0.0, probabilities)
+    result: Array = left / left.sum(axis=1, keepdims=True)
+    return result
+
+
+def _train_ppo(
+    setting: Setting,
+    constraints: Sequence[Constraint],
+    arm: Arm,
+    seed: int,
+    stop: Callable[[], bool],
+) -> Trained:
+    start = perf_counter()
+    n_actions = int(gym.make(setting.id).action_space.n)  # type: ignore[attr-defined]
+    places = Places.of(constraints, n_actions)
+    model = _model(setting, places, arm, seed)
+    watch = Watch(places, arm == "mask", stop)
+    callbacks = [*_ways(model, constraints, places, arm, seed), watch]
+    failure = None
+    try:
+        model.learn(setting.budget, callback=callbacks)
+    except HandrailError as error:
+        failure = str(error)
+    seconds = perf_counter() - start
+    rail = callbacks[0]
+    return Trained(
+        scores=tuple(watch.scores),
+        ends=tuple(watch.ends),
+        seconds=seconds,
+        worst_violation=rail.worst_violation if isinstance(rail, Handrail) else None,
+        final_violation=worst_of(policy_of(model), constraints),
+        steps_in_places=watch.inside,
+        steps_broken=watch.broken,
+        failure=failure,
+    )
+
+
+def _model(setting: Setting, places: Places, arm: Arm, seed: int) -> PPO | MaskablePPO:
+    """Under supervision where the arm needs that."""
+    price = _PRICE if arm == "penalty" else 0.0
+    told = arm in ("penalty", "mask", "lagrangian")
+    env = make_vec_env(
+        partial(gym.make, setting.id),
+        n_envs=setting.n_envs,
+        seed=seed,
+        wrapper_class=partial(Supervised, places=places, price=price) if told else None,
+    )
+    algorithm = MaskablePPO if arm == "mask" else PPO
+    return algorithm(
+        "MlpPolicy",
+        env,
+        learning_rate=lambda left: setting.learning_rate * left,
+        seed=seed,
+        device="cpu",
+        **setting.options,
+    )
+
+
+def _ways(
+    model: PPO | MaskablePPO,
+    constraints: Sequence[Constraint],
+    places: Places,
+    arm: Arm,
+    seed: int,
+) -> list[BaseCallback]:
+    """What tells the model; cloning happens here, before it learns."""
+    if arm in HELD:
+        return [Handrail(list(constraints), reach=HELD[arm])]
+    if arm in ("cloning", "cloning_and_pull"):
+        shown = Demonstrations.of(places, seed)
+        assert isinstance(model.policy, ActorCriticPolicy)
+        imitate(model.policy, shown)
+        return [Pull(shown, _PULL)] if arm == "cloning_and_pull" else []
+    return [Multiplier(_LIMIT, _ASCENT)] if arm == "lagrangian" else []
