@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from benchmarks.influence.knowledge import sets_of
 from benchmarks.influence.setting import Setting
-from benchmarks.influence.training import Arm, Stopped, Trained, train
+from benchmarks.influence.training import Arm, Stopped, Training, train
 from handrail._package import VERSION
 from handrail._storage import to_json, write_atomically
 from handrail._threads import one_thread
@@ -86,8 +86,8 @@ class Cell(Task):
         """What is not finished is done again anyway."""
         return True
 
-    def read(self) -> Trained:
+    def read(self) -> Training:
         """What was written."""
         values = json.loads(self.path.read_text())
         lists = {name: tuple(values[name]) for name in ("scores", "ends")}
-        return Trained(**{**values, **lists})
+        return Training(**{**values, **lists})

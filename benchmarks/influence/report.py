@@ -19,7 +19,7 @@ from benchmarks.influence.statistics import (
     steps_to,
 )
 from benchmarks.influence.study import IN_FULL, INSTEAD, ONE_SIDED, Row, Study
-from benchmarks.influence.training import HELD, Arm, Trained
+from benchmarks.influence.training import HELD, Arm, Training
 
 _PACKAGES = ("handrail", "stable-baselines3", "sb3-contrib", "torch", "numpy", "gymnasium")
 _NAMES: dict[Arm, str] = {
@@ -40,13 +40,13 @@ _LEARNERS = {"reinforce": "`Reinforce`", "ppo": "PPO"}
 class Results:
     """What is done so far: of every row, the trainings by seed."""
 
-    trained: Mapping[Row, Mapping[int, Trained]]
+    trained: Mapping[Row, Mapping[int, Training]]
 
-    def of(self, row: Row) -> list[Trained]:
+    def of(self, row: Row) -> list[Training]:
         """Seed by seed."""
         return [run for _, run in sorted(self.trained.get(row, {}).items())]
 
-    def pairs(self, row: Row) -> list[tuple[Trained, Trained]]:
+    def pairs(self, row: Row) -> list[tuple[Training, Training]]:
         """The row's and the plain training of every seed that has both."""
         own, plain = self.trained.get(row, {}), self.trained.get(row.plain(), {})
         return [(own[seed], plain[seed]) for seed in sorted(own.keys() & plain.keys())]
@@ -167,7 +167,7 @@ those seeds that do.
 {markdown_table(header, rows, [False] * 3 + [True] * 6)}"""
 
 
-def _full_cells(row: Row, runs: Sequence[Trained]) -> list[str]:
+def _full_cells(row: Row, runs: Sequence[Training]) -> list[str]:
     setting = row.setting
     steps = np.array([steps_to(run, setting.pass_mark) for run in runs])
     passed = steps[np.isfinite(steps)]
@@ -209,7 +209,7 @@ policy.
 {markdown_table(header, rows, [False] * 2 + [True] * 7)}"""
 
 
-def _instead_cells(row: Row, runs: Sequence[Trained]) -> list[str]:
+def _instead_cells(row: Row, runs: Sequence[Training]) -> list[str]:
     setting = row.setting
     finals = [run.final_violation for run in runs if run.final_violation is not None]
     broken = share_broken(runs)
@@ -233,12 +233,12 @@ def spread(values: Sequence[float] | np.typing.NDArray[np.float64]) -> str:
     return f"{known.mean():.1f} ± {known.std():.1f}" if len(known) else "-"
 
 
-def _worst(runs: Sequence[Trained]) -> str:
+def _worst(runs: Sequence[Training]) -> str:
     failed = sum(run.failure is not None for run in runs)
     known = [run.worst_violation for run in runs if run.worst_violation is not None]
     worst = f"{max(known):+.1e}" if known else "-"
     return f"{worst} ({failed} gave up)" if failed else worst
 
 
-def _seconds(runs: Sequence[Trained]) -> str:
+def _seconds(runs: Sequence[Training]) -> str:
     return f"{np.median([run.seconds for run in runs]):.0f}"

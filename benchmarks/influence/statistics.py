@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import bootstrap
 
 from benchmarks.influence.setting import Setting
-from benchmarks.influence.training import Trained
+from benchmarks.influence.training import Training
 
 _LAST_EPISODES, _LAST_SHARE = 100, 0.2
 _SHARE_BEFORE = 0.1  # of the budget: episodes that a score at a time is the mean of
@@ -57,7 +57,7 @@ def difference(values: ArrayLike, references: ArrayLike) -> Difference:
     return Difference(mean, float(interval.low), float(interval.high))
 
 
-def final_score(run: Trained, setting: Setting) -> float:
+def final_score(run: Training, setting: Setting) -> float:
     """Of the last 100 episodes; of a budget of steps, of those that end in its last fifth.
 
     A training that a rail had to give up scores as it did until then.
@@ -67,18 +67,18 @@ def final_score(run: Trained, setting: Setting) -> float:
     return _ending_between(run, (1.0 - _LAST_SHARE) * setting.budget, np.inf)
 
 
-def first_score(run: Trained) -> float:
+def first_score(run: Training) -> float:
     """Of the first 100 episodes."""
     return _mean(run.scores[:_LAST_EPISODES])
 
 
-def score_at(run: Trained, setting: Setting, share: float) -> float:
+def score_at(run: Training, setting: Setting, share: float) -> float:
     """Around a share of the budget of steps: of the episodes that end in the tenth before it."""
     last = np.inf if share == 1.0 else share * setting.budget
     return _ending_between(run, (share - _SHARE_BEFORE) * setting.budget, last)
 
 
-def steps_to(run: Trained, mark: float) -> float:
+def steps_to(run: Training, mark: float) -> float:
     """Environment steps until an average of 20 episodes passes the mark; NaN if none does."""
     if len(run.scores) < _EPISODES_TO_PASS:
         return np.nan
@@ -88,13 +88,13 @@ def steps_to(run: Trained, mark: float) -> float:
     return float(run.ends[_EPISODES_TO_PASS - 1 + passed[0]]) if len(passed) else np.nan
 
 
-def share_broken(runs: Sequence[Trained]) -> float:
+def share_broken(runs: Sequence[Training]) -> float:
     """Of the steps in constrained places, those whose acting policy broke a bound; NaN: none."""
     inside = sum(run.steps_in_places for run in runs)
     return sum(run.steps_broken for run in runs) / inside if inside else np.nan
 
 
-def _ending_between(run: Trained, first: float, last: float) -> float:
+def _ending_between(run: Training, first: float, last: float) -> float:
     ends = np.asarray(run.ends)
     return _mean(np.asarray(run.scores)[(ends > first) & (ends <= last)])
 

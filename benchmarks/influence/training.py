@@ -16,7 +16,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.policies import ActorCriticPolicy
 
-from benchmarks.influence.cloning import Demonstrations, Pull, imitate
+from benchmarks.influence.demonstrations import Demonstrations, Pull, imitate
 from benchmarks.influence.places import Places
 from benchmarks.influence.setting import Setting
 from benchmarks.influence.supervision import Multiplier, Supervised
@@ -41,7 +41,7 @@ _FRESH = 20_000
 
 @final
 @dataclass(frozen=True)
-class Trained:
+class Training:
     """What one training did.
 
     Attributes:
@@ -75,7 +75,7 @@ def train(
     arm: Arm,
     seed: int,
     stop: Callable[[], bool],
-) -> Trained:
+) -> Training:
     """Train to the end of the budget; `Stopped` if asked to."""
     chosen = _train_reinforce if setting.learner == "reinforce" else _train_ppo
     return chosen(setting, constraints, arm, seed, stop)
@@ -98,7 +98,7 @@ def _train_reinforce(
     arm: Arm,
     seed: int,
     stop: Callable[[], bool],
-) -> Trained:
+) -> Training:
     env = gym.make(setting.id)
     policy = CategoricalPolicy.mlp(env, setting.hidden, seed=seed, scale=setting.scale)
     held = constraints if arm in HELD else ()
@@ -123,7 +123,7 @@ def _train_reinforce(
         failure = str(error)
     seconds = perf_counter() - start
     left = [one.violation_after for one in records if one.violation_after is not None]
-    return Trained(
+    return Training(
         scores=tuple(one.score for one in records),
         ends=tuple(one.steps for one in records),
         seconds=seconds,
@@ -188,7 +188,7 @@ def _train_ppo(
     arm: Arm,
     seed: int,
     stop: Callable[[], bool],
-) -> Trained:
+) -> Training:
     start = perf_counter()
     n_actions = int(gym.make(setting.id).action_space.n)  # type: ignore[attr-defined]
     places = Places.of(constraints, n_actions)
@@ -202,7 +202,7 @@ def _train_ppo(
         failure = str(error)
     seconds = perf_counter() - start
     rail = callbacks[0]
-    return Trained(
+    return Training(
         scores=tuple(watch.scores),
         ends=tuple(watch.ends),
         seconds=seconds,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -14,7 +13,7 @@ from benchmarks.influence.knowledge import (
     one_sided,
     sets_of,
 )
-from benchmarks.influence.navigation import DISK, DOWN, ID, LEFT, RIGHT, UP
+from benchmarks.influence.navigation import DISK, DOWN, LEFT, RIGHT, UP
 from benchmarks.influence.setting import SETTINGS
 from handrail.constraints import PlacedConstraint
 from handrail.regions import Box
@@ -68,37 +67,6 @@ def _bounds(constraint: object) -> tuple[np.ndarray, np.ndarray]:
     assert isinstance(constraint, PlacedConstraint)
     assert isinstance(constraint.where, Box)
     return constraint.where.bounds
-
-
-# Navigation
-
-
-def test_the_disk_and_the_goal_end_an_episode_and_the_walls_stop() -> None:
-    env = gym.make(ID)
-    state, _ = env.reset(seed=0)
-    for action, end, reward in ((RIGHT, True, -10.0), (UP, False, -0.1)):
-        state, _ = env.reset(seed=0)
-        for _ in range(100):
-            state, last, terminated, truncated, _ = env.step(action)
-            if terminated or truncated:
-                break
-        assert terminated is end
-        assert float(last) == pytest.approx(reward, abs=0.2)
-        assert env.observation_space.contains(state)
-    assert state[1] > 0.9  # at the upper wall
-
-
-def test_a_way_round_the_disk_is_worth_ten() -> None:
-    env = gym.make(ID)
-    _, _ = env.reset(seed=1)
-    score, ended = 0.0, False
-    for action in 6 * [UP] + 16 * [RIGHT] + 8 * [DOWN]:
-        _, reward, ended, _, _ = env.step(action)
-        score += float(reward)
-        if ended:
-            break
-    assert ended
-    assert 7.0 < score < 11.0
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from benchmarks.influence.statistics import (
     share_broken,
     steps_to,
 )
-from benchmarks.influence.training import Trained
+from benchmarks.influence.training import Training
 
 _STEPS = CARTPOLE_PPO.lasting(1000)
-_RUN = Trained(
+_RUN = Training(
     scores=tuple(float(n) for n in range(10)),
     ends=tuple(range(100, 1001, 100)),
     seconds=1.0,
@@ -28,7 +28,7 @@ _RUN = Trained(
 )
 
 
-def _run(scores: list[float]) -> Trained:
+def _run(scores: list[float]) -> Training:
     return replace(_RUN, scores=tuple(scores), ends=tuple(range(1, 1 + len(scores))))
 
 

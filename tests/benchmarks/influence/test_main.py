@@ -1,0 +1,65 @@
+"""What is trained, and what is not trained again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.influence import __main__ as command
+from benchmarks.influence import cell as cells
+from benchmarks.influence.cell import Cell
+from benchmarks.influence.setting import CARTPOLE_REINFORCE
+from benchmarks.influence.study import SEEDS, STUDIES, Row
+from benchmarks.influence.training import Training
+from handrail.runs import Outcome
+
+_TRAINED = Training((1.0, 2.0), (10, 30), 0.5, -1e-3, -2e-3, 4, 1)
+
+
+def _nobody(message: object) -> None:
+    del message
+
+
+def test_what_was_trained_is_read_and_not_trained_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[int] = []
+
+    def train(
+        setting: object, constraints: object, arm: object, seed: int, stop: object
+    ) -> Training:
+        trained.append(seed)
+        return _TRAINED
+
+    class InTurn:
+        def __init__(self, jobs: int) -> None: ...
+
+        def run(self, tasks: list[Cell], watcher: object) -> Outcome:
+            for task in tasks:
+                task.run(_nobody, lambda: False)
+            return Outcome(stopped=False, failures=())
+
+    monkeypatch.setattr(cells, "train", train)
+    monkeypatch.setattr(command, "ProcessExecutor", InTurn)
+    row = Row(CARTPOLE_REINFORCE, "push_right", "rail")
+    command.train_missing(row.cells([0, 1], tmp_path), 1)
+    command.train_missing(row.cells([0, 1, 2], tmp_path), 1)
+    assert trained == [0, 1, 2]
+    assert row.cells([2], tmp_path)[0].read() == _TRAINED
+
+
+def test_studies_share_cells_and_words_choose_among_them(tmp_path: Path) -> None:
+    all_of_them = command.wanted(STUDIES, SEEDS, tmp_path, [])
+    assert len(all_of_them) == len(set(all_of_them))
+    assert [cell.seed for cell in all_of_them] == sorted(cell.seed for cell in all_of_them)
+    plain = [
+        cell
+        for cell in all_of_them
+        if (cell.setting, cell.arm, cell.knowledge) == (CARTPOLE_REINFORCE, "plain", "nothing")
+    ]
+    assert len(plain) == len(SEEDS)  # of two studies
+    for study in ("one_sided", "full"):
+        assert set(plain) <= set(command.wanted(STUDIES, SEEDS, tmp_path, [study]))
+    chosen = command.wanted(STUDIES, SEEDS, tmp_path, ["full", "cartpole", "ppo", "reach_10"])
+    assert {(cell.setting.budget, cell.knowledge) for cell in chosen} == {(100_000, "full")}

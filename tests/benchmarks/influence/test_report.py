@@ -1,0 +1,33 @@
+"""The page, from trainings made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from benchmarks.influence.report import Results, page
+from benchmarks.influence.setting import CARTPOLE_REINFORCE
+from benchmarks.influence.study import INSTEAD, ONE_SIDED, Row, Study
+from benchmarks.influence.training import Training
+
+_TRAINED = Training((1.0, 2.0), (10, 30), 0.5, -1e-3, -2e-3, 4, 1)
+
+
+def test_the_page_says_where_it_is_below_and_who_gave_up() -> None:
+    told, setting = Row(CARTPOLE_REINFORCE, "push_right", "rail"), CARTPOLE_REINFORCE
+    plain = {seed: replace(_TRAINED, scores=(400.0 + seed,) * 300) for seed in range(3)}
+    worse = {seed: replace(_TRAINED, scores=(50.0 + 2 * seed,) * 300) for seed in range(3)}
+    worse[2] = replace(worse[2], failure="cannot hold")
+    study = Study(ONE_SIDED.name, ONE_SIDED.title, (Row(setting, "nothing", "plain"), told))
+    text = page([study], Results({told.plain(): plain, told: worse}))
+    assert "rail: not below plain on 0 of 1 sets and learners" in text
+    assert "| push right | rail | 3 | 401.0 ± 0.8 | 52.0 ± 1.6 | -349.0 (" in text
+    assert "| **below** | -1.0e-03 (1 gave up) |" in text
+
+
+def test_the_page_has_a_line_for_every_way() -> None:
+    rows = INSTEAD.rows[:7]
+    run = replace(_TRAINED, scores=(10.0, 20.0, 30.0), ends=(9_000, 49_000, 99_000))
+    text = page(
+        [Study(INSTEAD.name, INSTEAD.title, rows)], Results({row: {0: run} for row in rows})
+    )
+    assert text.count("| 10.0 ± 0.0 | 20.0 ± 0.0 | 30.0 ± 0.0 | 25.00% | -2.0e-03 | 0 |") == 7

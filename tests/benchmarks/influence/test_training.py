@@ -1,0 +1,61 @@
+"""Every learner trains in every way; what acts in constrained places is what is counted there."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from benchmarks.influence.knowledge import BOXES, sets_of
+from benchmarks.influence.setting import CARTPOLE_PPO, CARTPOLE_REINFORCE, Setting
+from benchmarks.influence.training import HELD, Arm, Stopped, masked, train
+
+_GUARDED = ("rail", "reach_10", "mask")  # no acting policy breaks a bound in its place
+
+
+@pytest.mark.parametrize("arm", get_args(Arm))
+def test_ppo_trains_in_every_way(arm: Arm) -> None:
+    known = sets_of("cartpole")[BOXES]
+    found = train(CARTPOLE_PPO.lasting(1024), known, arm, 100, lambda: False)
+    assert found.failure is None
+    assert len(found.scores) == len(found.ends)
+    if arm in _GUARDED:
+        assert found.steps_broken == 0
+    if arm in ("plain", "penalty", "mask", "lagrangian"):  # the others balance from the first step
+        assert found.steps_in_places > 0
+    if arm == "plain":
+        assert found.steps_broken == found.steps_in_places
+    assert found.final_violation is not None
+    if arm in HELD:
+        assert found.worst_violation is not None
+        assert max(found.worst_violation, found.final_violation) <= 1e-5
+    else:
+        assert found.worst_violation is None
+        assert found.final_violation > 1e-5  # a mask is no part of the policy
+
+
+@pytest.mark.parametrize("arm", ["plain", "rail"])
+def test_reinforce_trains_with_a_rail_and_without(arm: Arm) -> None:
+    known = sets_of("cartpole")["push_right"]
+    found = train(CARTPOLE_REINFORCE.lasting(2), known, arm, 100, lambda: False)
+    assert len(found.scores) == 2
+    assert found.ends[1] == sum(found.scores)  # a point a step
+    assert found.final_violation is not None
+    if arm == "rail":
+        assert found.worst_violation is not None
+        assert max(found.worst_violation, found.final_violation) <= 1e-6
+    else:
+        assert found.worst_violation is None
+        assert found.final_violation > 0.3
+
+
+@pytest.mark.parametrize("setting", [CARTPOLE_PPO, CARTPOLE_REINFORCE])
+def test_a_training_ends_soon_when_asked_to(setting: Setting) -> None:
+    with pytest.raises(Stopped):
+        train(setting, (), "plain", 100, lambda: True)
+
+
+def test_masked_probabilities_are_those_of_what_is_left() -> None:
+    acting = masked(np.array([[0.2, 0.2, 0.6]]), np.array([[False, False, True]]))
+    np.testing.assert_allclose(acting, [[0.5, 0.5, 0.0]])
