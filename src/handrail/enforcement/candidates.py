@@ -33,6 +33,9 @@ _APART = 0.15
 
 _CLIMB_STEPS = 8
 
+# Of the region's size: how far half of a sample is pushed towards the border.
+_PUSHED = 0.5
+
 # Of the region's size: the first step of the climb, and the step of its differences.
 _FIRST_STEP, _DIFFERENCE = 0.1, 1e-5
 
@@ -68,6 +71,21 @@ class Sample:
 
     regional: Regional
     states: Array
+
+    @classmethod
+    def of(cls, regional: Regional, count: int) -> Sample:
+        """About so many states: half of them spread inside, half of them on the border.
+
+        What is held nowhere but at some states bends most at the border, of which a sample of the
+        inside has little.
+        """
+        region = regional.region
+        inside = region.cover(max(count // 2, 1))
+        sample = cls(regional, inside)
+        anywhere = np.random.default_rng(0).normal(size=inside.shape)
+        anywhere /= np.linalg.norm(anywhere, axis=1, keepdims=True)
+        border = region.project(inside + _PUSHED * anywhere * sample.scale)
+        return cls(regional, np.concatenate([inside, border]))
 
     @cached_property
     def scale(self) -> Array:

@@ -276,7 +276,7 @@ class RegionEnforcer(Enforcer):
         self._expansion = expansion
         self._selection = selection
         self._samples = tuple(
-            Sample(one, one.region.cover(selection.sample)) for one in expansion.regional
+            Sample.of(one, selection.sample) for one in expansion.regional
         )
         self._caches = tuple(
             CellCache(one.constraint.moved_to(one.region, one.name)) for one in expansion.regional
