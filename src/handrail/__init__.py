@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from handrail.runs import Run as Run
     from handrail.runs import make_agent as make_agent
     from handrail.settings import Everywhere as Everywhere
+    from handrail.settings import Fading as Fading
     from handrail.settings import MaximumDeviation as MaximumDeviation
     from handrail.settings import MaximumReturn as MaximumReturn
     from handrail.tangent import Batch as Batch
@@ -145,6 +146,7 @@ _NAMES = {
     ),
     "settings": (
         "Everywhere",
+        "Fading",
         "MaximumDeviation",
         "MaximumReturn",
     ),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import handrail as hr
 from tests.cli.conftest import Caller
 from tests.runs.test_run import TEXT
 
@@ -19,6 +22,83 @@ def test_check_explains_in_words(handrail: Caller) -> None:
     assert (
         "All constraints can hold together. Every constraint holds after 2 iterations: worst" in out
     )
+
+
+LEANING = """
+environment: CartPole-v1
+observations: [x, x_dot, phi, phi_dot]
+actions: [left, right]
+constraints:
+  - name: push right
+    where: {x: [-1, 1], x_dot: 0, phi: 0.2, phi_dot: 0.1}
+    require: right >= 0.9
+settings: {network: {hidden: [100]}}
+"""
+OTHER_SIDE = """
+  - name: push left
+    where: {x: [-1, 1], x_dot: 0, phi: -0.2, phi_dot: -0.1}
+    require: left >= 0.9
+settings:"""
+
+
+def elsewhere(out: str) -> tuple[str, float, float, float, dict[str, float]]:
+    """What changed: the action, its mean before and after, the largest change, and where."""
+    found = re.search(
+        r"^Elsewhere: P\((\w+)\) ([\d.]+) → ([\d.]+) on average, at most ([\d.]+) at \((.*)\)\.$",
+        out,
+        re.MULTILINE,
+    )
+    assert found is not None, out
+    action, *numbers, state = found.groups()
+    where = {name: float(value) for name, value in (one.split(" = ") for one in state.split(", "))}
+    return action, *map(float, numbers), where  # type: ignore[return-value]
+
+
+def test_check_says_what_holding_changes_elsewhere(handrail: Caller, tmp_path: Path) -> None:
+    """The numbers are those of the learner's own first holding."""
+    file = tmp_path / "leaning.yaml"
+    file.write_text(LEANING)
+    code, out, _ = handrail("check", file)
+    assert code == 0
+    action, before, after, largest, where = elsewhere(out)
+    book = hr.load_rulebook(file)
+    env = book.make_environment()
+    space = env.observation_space
+    references = hr.enforcement.references_before_experience(None, space, book)
+    assert references is not None
+    fresh, held = hr.runs.make_policy(book, env), hr.make_agent(book).policy
+    number = book.actions.index(action)
+    assert before == pytest.approx(fresh.outputs(references.states)[:, number].mean(), abs=0.006)
+    assert after == pytest.approx(held.outputs(references.states)[:, number].mean(), abs=0.006)
+    change = np.abs(held.outputs(references.states) - fresh.outputs(references.states))
+    assert largest == pytest.approx(change.max(), abs=0.006)
+    state = references.states[change.max(axis=1).argmax()]
+    assert list(where) == ["x", "x_dot", "phi", "phi_dot"]
+    assert list(where.values()) == pytest.approx(list(state), rel=0.01)
+
+
+def test_check_says_how_far_one_sided_knowledge_reaches(handrail: Caller, tmp_path: Path) -> None:
+    file = tmp_path / "leaning.yaml"
+    file.write_text(LEANING)
+    _, alone, _ = handrail("check", file)
+    assert (
+        "The constraints are one-sided: all of them push the same way, so what they ask for stays "
+        "where they ask for it (reach 0.001; as advice for everywhere: --set reach=10)." in alone
+    )
+    file.write_text(LEANING.replace("\nsettings:", OTHER_SIDE))
+    _, both, _ = handrail("check", file)
+    assert (
+        "The constraints cover both sides of a choice, so they are advice until experience "
+        "arrives (reach 10, then 0.001)." in both
+    )
+    file.write_text(LEANING)
+    _, everywhere, _ = handrail("check", file, "--set", "reach=10")
+    assert "all of them push the same way; reach is set to 10." in everywhere
+    file.write_text(LEANING.replace("settings: {", "settings: {reach: {first: 1, updates: 5}, "))
+    assert "; reach is set to 1, after 5 updates 0.001." in handrail("check", file)[1]
+    # As advice for everywhere, what is one-sided moves the rest of the policy to that side.
+    moved, stayed = (abs(one[2] - one[1]) for one in map(elsewhere, (everywhere, alone)))
+    assert moved > 2.0 * stayed
 
 
 def test_check_names_conflicts(handrail: Caller, tmp_path: Path) -> None:

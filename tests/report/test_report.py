@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from handrail.report.report import write_report
-from handrail.rulebook.rulebook import parse, with_settings
+from handrail.report.report import write_pictures, write_report
+from handrail.rulebook.rulebook import load_rulebook, parse, with_settings
 from handrail.runs.run import Run
 from tests.report.figures import book, lean_left
 from tests.runs.test_run import TEXT
@@ -19,11 +19,21 @@ def test_the_report_has_all_of_it(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", rules)
     run.learn()
     page = write_report([run], tmp_path / "report")
-    for name in ("policy", "proof"):
+    for name in ("policy", "first_holding", "influence", "proof"):
         with Image.open(page.parent / f"{name}.png") as picture:
             assert picture.width > 400
             assert np.asarray(picture.convert("L")).std() > 10
         assert f'src="{name}.png"' in page.read_text()
+
+
+def test_what_is_not_held_exactly_has_no_picture_of_it(tmp_path: Path) -> None:
+    rules = with_settings(
+        load_rulebook("cartpole"), episodes=2, enforcement="one_step", network={"hidden": [16]}
+    )
+    run = Run.create(tmp_path / "run", rules)
+    run.learn()
+    found = {path.stem for path in write_pictures(run, tmp_path / "pictures")}
+    assert found == {"score", "loss", "violation", "policy"}
 
 
 def test_pictures_of_a_frozen_policy_with_one_observation(tmp_path: Path) -> None:
@@ -33,6 +43,7 @@ def test_pictures_of_a_frozen_policy_with_one_observation(tmp_path: Path) -> Non
     run.learn()
     page = write_report([run], tmp_path / "report")
     assert sorted(path.name for path in page.parent.glob("*.png")) == [
+        "influence.png",
         "loss.png",
         "score.png",
         "violation.png",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -9,17 +10,22 @@ import typer
 import handrail as hr
 from handrail.cli.console import note, say
 from handrail.cli.options import Imports, RuleFile, import_modules, settings_of
+from handrail.constraints import counted
 from handrail.errors import HandrailError
+from handrail.settings import ADVICE, LITTLE_REACH
 
 
 def check(
     file: RuleFile,
     seed: Annotated[int | None, typer.Option(help="Of the network that is asked to obey.")] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="How constraints are held: reach=10, ….")
+    ] = None,
     modules: Imports = None,
 ) -> None:
     """Say in words what a constraint file asks for, and try it on a fresh network."""
     import_modules(modules)
-    book = hr.rulebook.with_settings(hr.load_rulebook(file), **settings_of([], seed=seed))
+    book = hr.rulebook.with_settings(hr.load_rulebook(file), **settings_of(change, seed=seed))
     env = book.make_environment()
     say(book)
     _note_states_outside(book, env)
@@ -46,13 +52,43 @@ def _try(book: hr.Rulebook, policy: hr.Policy) -> None:
     say(f"On a fresh network (seed {book.settings.seed}{regions}): {diagnosis}")
     if not diagnosis.feasible:
         raise HandrailError("These constraints contradict each other. Relax one of each conflict.")
-    settings = book.settings
-    enforcement = hr.enforce(
-        policy, book.constraints, settings.tolerance, selection=settings.selection
+    held = _first_holding(book)
+    alone = replace(held, influence=None)
+    say(f"All constraints can hold together. {alone}", colour="green")
+    if held.influence is not None:
+        say(f"Elsewhere: {held.influence.with_names(book.observations, book.actions)}.")
+        say(_reach_in_words(book, policy))
+
+
+def _first_holding(book: hr.Rulebook) -> hr.Enforcement:
+    """What a learner does before its first step, if what it obeys it obeys exactly."""
+    exact = hr.rulebook.with_settings(book, enforcement="exact", soft=False)
+    held = hr.make_agent(exact).first_enforcement
+    assert held is not None  # a file has constraints, and they are exact
+    return held
+
+
+def _reach_in_words(book: hr.Rulebook, policy: hr.Policy) -> str:
+    """Whether the constraints leave room for every choice, and how far they move the others."""
+    both = hr.enforcement.cover_both_sides(book.constraints, policy)
+    sides = (
+        "The constraints cover both sides of a choice"
+        if both
+        else "The constraints are one-sided: all of them push the same way"
     )
-    if not enforcement.satisfied:
-        raise HandrailError(enforcement.reason)
-    say(f"All constraints can hold together. {enforcement}", colour="green")
+    if book.settings.reach != "auto":
+        return f"{sides}; reach is set to {_number(book.settings.reach)}."
+    if both:
+        reach = f"reach {ADVICE:g}, then {LITTLE_REACH:g}"
+        return f"{sides}, so they are advice until experience arrives ({reach})."
+    reach = f"reach {LITTLE_REACH:g}; as advice for everywhere: --set reach={ADVICE:g}"
+    return f"{sides}, so what they ask for stays where they ask for it ({reach})."
+
+
+def _number(reach: float | hr.settings.Fading) -> str:
+    if isinstance(reach, hr.settings.Fading):
+        return f"{reach.first:g}, after {counted(reach.updates, 'update')} {reach.last:g}"
+    return f"{reach:g}"
 
 
 def _on_region(constraint: hr.Constraint) -> bool:

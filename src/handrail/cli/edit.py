@@ -96,7 +96,7 @@ def edit(
     if plane is None:
         say("No picture: there is only one observation, so no plane to draw.")
         return
-    figure = hr.report.edit_figure(before, subject.policy, book, plane, mark=result.influence)
+    figure = hr.report.change_figure(before, subject.policy, book, plane, mark=result.influence)
     with _storing(drawing):
         hr.report.save_figure(figure, drawing)
     say(f"Wrote {drawing}.")

@@ -9,6 +9,9 @@ import numpy as np
 from handrail._text import html_text
 from handrail._types import Array
 
+# Numbers of an observation that a sentence has room for.
+_SHOWN = 12
+
 _LEFT, _RIGHT = 'style="text-align:left"', 'style="text-align:right"'
 
 
@@ -35,10 +38,13 @@ def bound_in_words(lower: float, upper: float) -> str:
     return f"≤ {upper:g}" if np.isinf(lower) else f"{lower:g} … {upper:g}"
 
 
-def state_in_words(state: Array) -> str:
-    """(0, 0, 0.25, 0.05); of a large observation only its shape."""
-    if state.ndim > 1 or state.size > 12:
+def state_in_words(state: Array, names: Sequence[str] = ()) -> str:
+    """(0, 0, 0.25, 0.05), or (x = 0, phi = 0.25); of a large observation only its shape."""
+    if state.size > _SHOWN or (state.ndim > 1 and not names):
         return f"array {state.shape}"
+    if names:
+        pairs = zip(names, state.ravel(), strict=True)
+        return "(" + ", ".join(f"{name} = {value:.3g}" for name, value in pairs) + ")"
     return "(" + ", ".join(f"{value:g}" for value in state) + ")"
 
 

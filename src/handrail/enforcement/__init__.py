@@ -14,7 +14,12 @@ from handrail.enforcement.one_step import (
     update,
 )
 from handrail.enforcement.policy_edit import Edit, edit
-from handrail.enforcement.rail import Rail, enforce, references_before_experience
+from handrail.enforcement.rail import (
+    Rail,
+    cover_both_sides,
+    enforce,
+    references_before_experience,
+)
 from handrail.enforcement.references import (
     References,
     given_references,
@@ -36,6 +41,7 @@ __all__ = [
     "SafeReturns",
     "Targets",
     "contradiction",
+    "cover_both_sides",
     "diagnose",
     "edit",
     "enforce",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -25,6 +26,8 @@ class Influence:
         largest_change: of any output, at any of them.
         at: (*observation_shape), the state where it is.
         action: whose output changed most there.
+        mean_before: that output before, averaged over the states.
+        mean_after: the same after.
         mean_change: the largest change of an output at a state, averaged over states.
         changed_choices: at how many of them another action is the most probable one; None where
             actions are continuous.
@@ -36,6 +39,8 @@ class Influence:
     largest_change: float
     at: Array
     action: int
+    mean_before: float
+    mean_after: float
     mean_change: float
     changed_choices: int | None
 
@@ -48,6 +53,19 @@ class Influence:
     def output_in_words(self) -> str:
         """Of which the largest change is: "the probability of action 0", "mean action 0"."""
         return self.quantity.of_action(self.action)
+
+    def with_names(self, observations: Sequence[str], actions: Sequence[str]) -> str:
+        """In short: "P(right) 0.19 → 0.18 on average, at most 0.06 at (x = 1, phi = 0.2)".
+
+        Args:
+            observations: their names, in the environment's order.
+            actions: their names.
+        """
+        return (
+            f"{self.quantity.of_named(actions[self.action])} {self.mean_before:.2f} → "
+            f"{self.mean_after:.2f} on average, at most {self.largest_change:.2g} at "
+            f"{state_in_words(self.at, observations)}"
+        )
 
     def __str__(self) -> str:
         states = counted(self.states, "reference state")
@@ -93,6 +111,8 @@ def influence_between(
         largest_change=float(change[state, action]),
         at=references.states[state],
         action=int(action),
+        mean_before=float(before[:, action].mean()),
+        mean_after=float(after[:, action].mean()),
         mean_change=float(change.max(axis=1).mean()),
         changed_choices=quantity.changed_choices(before, after),
     )

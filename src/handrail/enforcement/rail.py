@@ -31,7 +31,7 @@ from handrail.enforcement.references import (
 )
 from handrail.errors import InvalidArgument
 from handrail.policies import Policy
-from handrail.rulebook import AnyConstraints, constraints_of
+from handrail.rulebook import AnyConstraints, Rulebook, constraints_of, load_constraints
 from handrail.settings import (
     ADVICE,
     LITTLE_REACH,
@@ -96,19 +96,23 @@ def references_for(
 
 
 def references_before_experience(
-    given: ArrayLike | None, space: gym.Space[Any], constraints: Sequence[Constraint]
+    given: ArrayLike | None, space: gym.Space[Any], constraints: AnyConstraints
 ) -> References | None:
     """Those that a caller names; by default of the observation space, or around the constraints.
 
-    None if all of it is constrained.
+    How large observations without bounds are, a constraint file may say. None if all of it is
+    constrained.
     """
+    known = load_constraints(constraints)
+    held = constraints_of(known)
     if given is not None:
-        return given_references(given, constraints)
+        return given_references(given, held)
     try:
         if isinstance(space, gym.spaces.Box):
-            found = references_of_space(space, constraints)
+            sizes = known.scale() if isinstance(known, Rulebook) else None
+            found = references_of_space(space, held, sizes)
         else:
-            found = references_around(constraints)
+            found = references_around(held)
     except InvalidArgument:
         return None
     return References(spread(found.states, _BEFORE), found.origin)
@@ -160,8 +164,8 @@ class Rail:
             return self._reach
         if self._reach != "auto":
             return Fading(first=self._reach, last=self._reach)
-        rows = expand(self._constraints, policy).rows(per_region=1)
-        return Fading(first=ADVICE if cover_both_sides(rows) else LITTLE_REACH)
+        both = cover_both_sides(self._constraints, policy)
+        return Fading(first=ADVICE if both else LITTLE_REACH)
 
     def learned_from(self, states: ArrayLike) -> None:
         """Experience arrives: the states (n, *observation_shape) of a rollout."""
@@ -177,13 +181,13 @@ class Rail:
         self.enforcer.recall(memory)
 
 
-def cover_both_sides(rows: Rows) -> bool:
-    """Whether what the rows ask for adds up to nothing, in some proportion.
+def cover_both_sides(constraints: Sequence[Constraint], policy: Policy) -> bool:
+    """Whether what constraints ask of a policy adds up to nothing, in some proportion.
 
     "Right ≥ 0.95" pushes towards one side of a choice. As advice for everywhere it leaves no room
     for the other side, unless another row pushes back.
     """
-    pushes = _pushes(rows)
+    pushes = _pushes(expand(constraints, policy).rows(per_region=1))
     if not len(pushes):
         return True
     lengths = np.linalg.norm(pushes, axis=1, keepdims=True)

@@ -238,10 +238,9 @@ class Reservoir:
         self._rollouts += 1
 
     def memory(self) -> dict[str, NDArray[Any]]:
-        """What `recall` needs to go on exactly from here: without experience, nothing."""
-        if not self._rollouts:
-            return {}
-        return {"references": self._states, "rollouts": np.array([self._rollouts])}
+        """What `recall` needs to go on exactly from here: of the first ones, those that stay."""
+        kept = spread(self._states, _KEPT)
+        return {"references": kept, "rollouts": np.array([self._rollouts])}
 
     def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what was remembered; checkpoints of before there were references have none."""

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from handrail._threads import one_thread
 from handrail._types import Array
-from handrail.constraints import Constraint, Tolerance, counted, expand
+from handrail.constraints import Tolerance, counted, expand
 from handrail.enforcement import (
     Enforcement,
     Enforcer,
@@ -102,7 +102,7 @@ class Learner(ABC):
         check_fit(self.policy, spaces)
         self.settings = settings
         self.constraints = expand(given, self.policy) if given else None
-        self.rail = self._make_rail(given, references)
+        self.rail = self._make_rail(constraints, references)
         self.baseline = make_baseline(settings, int(np.prod(spaces[0].shape)))
         self.episodes = self.updates = self.steps = 0
         self.first_enforcement: Enforcement | None = None
@@ -385,7 +385,7 @@ class Learner(ABC):
         self.updates += update is not None
         return records, share_seconds(collecting, timing, len(episodes))
 
-    def _make_rail(self, given: Sequence[Constraint], references: ArrayLike | None) -> Rail | None:
+    def _make_rail(self, given: AnyConstraints, references: ArrayLike | None) -> Rail | None:
         constraints = self.constraints
         if constraints is None:
             return None
@@ -399,7 +399,7 @@ class Learner(ABC):
         tolerance = Tolerance(self.settings.tolerance)
         enforcer = make_enforcer(constraints, self.settings.selection, self.policy, tolerance)
         first = references_before_experience(references, self.player.spaces[0], given)
-        return Rail(enforcer, given, first, self.settings.reach)
+        return Rail(enforcer, constraints_of(given), first, self.settings.reach)
 
     def _as_batch(self, observation: ArrayLike) -> tuple[Array, bool]:
         observations = np.asarray(observation, dtype=np.float64)

@@ -51,6 +51,10 @@ class Quantity(ABC):
         """The one of this action, in a sentence."""
 
     @abstractmethod
+    def of_named(self, action: str) -> str:
+        """The same in short, of an action with a name."""
+
+    @abstractmethod
     def request(self, n_actions: int) -> str:
         """What a policy of it is, and what can be constrained of it, to end a sentence with."""
 
@@ -150,6 +154,10 @@ class Probability(Quantity):
     @override
     def of_action(self, action: int) -> str:
         return f"the probability of action {action}"
+
+    @override
+    def of_named(self, action: str) -> str:
+        return f"P({action})"
 
     @override
     def request(self, n_actions: int) -> str:
@@ -303,6 +311,10 @@ class MeanAction(Quantity):
     @override
     def of_action(self, action: int) -> str:
         return f"mean action {action}"
+
+    @override
+    def of_named(self, action: str) -> str:
+        return f"mean {action}"
 
     @override
     def request(self, n_actions: int) -> str:

@@ -3,10 +3,15 @@
 Figures are matplotlib's own, without any global state: show them in a notebook, or save them.
 """
 
+from handrail.report.change_panels import change_figure, first_holding_figure
 from handrail.report.drawing import save_figure
-from handrail.report.edit_panels import edit_figure
 from handrail.report.film import watch, write_film
-from handrail.report.learning_curves import loss_figure, score_figure, violation_figure
+from handrail.report.learning_curves import (
+    influence_figure,
+    loss_figure,
+    score_figure,
+    violation_figure,
+)
 from handrail.report.plane import Plane
 from handrail.report.policy_panels import policy_figure
 from handrail.report.proof_panels import proof_figure
@@ -17,7 +22,9 @@ __all__ = [
     "GroupSummary",
     "Plane",
     "Spread",
-    "edit_figure",
+    "change_figure",
+    "first_holding_figure",
+    "influence_figure",
     "loss_figure",
     "policy_figure",
     "proof_figure",

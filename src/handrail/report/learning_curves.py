@@ -1,4 +1,4 @@
-"""Learning curves: score, loss and violation over episodes, several seeds together."""
+"""Learning curves: score, loss, violation and influence over episodes, several seeds together."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from handrail._types import Array
 from handrail.constraints import DEFAULT_TOLERANCE
+from handrail.errors import InvalidArgument
 from handrail.learning import Record
 from handrail.report.drawing import new_figure
 from handrail.report.subject import AnyRuns, recorded_runs
@@ -52,6 +53,23 @@ def violation_figure(runs: AnyRuns) -> Figure:
     return figure
 
 
+def influence_figure(runs: AnyRuns) -> Figure:
+    """What every holding changed elsewhere; of runs that hold constraints exactly."""
+    records = _records(recorded_runs(runs))
+    if not have_influence(records):
+        raise InvalidArgument(
+            "These runs have recorded no influence: with enforcement 'exact' the next ones will."
+        )
+    figure = new_figure(*_SIZE)
+    draw_influence(figure.subplots(), records)
+    return figure
+
+
+def have_influence(runs: Runs) -> bool:
+    """Whether any update has recorded what it changed elsewhere."""
+    return any(record.influence is not None for records in runs for record in records)
+
+
 def _records(runs: Sequence[Run]) -> Runs:
     return [run.records() for run in runs]
 
@@ -71,11 +89,13 @@ def draw_scores(axes: Axes, runs: Runs, pass_mark: float | None) -> None:
 
 
 def draw_losses(axes: Axes, runs: Runs) -> None:
-    """The mean loss over seeds, its batch part and the part of the safe returns."""
+    """The mean loss over seeds; where there are safe returns, the part of it that is theirs."""
     batch = mean_over_seeds(_table(runs, lambda record: record.batch_loss))
-    safe = mean_over_seeds(_table(runs, lambda record: record.safe_loss or 0.0))
-    axes.plot(batch + safe, color=BLUE, linewidth=1.6, label=f"whole loss, {_mean_of(runs)}")
-    axes.plot(safe, color=ORANGE, linewidth=1.4, linestyle="--", label="safe returns' part")
+    safe = mean_over_seeds(_table(runs, lambda record: record.safe_loss))
+    whole = batch + np.nan_to_num(safe)
+    axes.plot(whole, color=BLUE, linewidth=1.6, label=f"whole loss, {_mean_of(runs)}")
+    if not np.isnan(safe).all():
+        axes.plot(safe, color=ORANGE, linewidth=1.4, linestyle="--", label="safe returns' part")
     _label(axes, "loss")
 
 
@@ -88,6 +108,18 @@ def draw_violations(axes: Axes, runs: Runs, tolerance: float) -> None:
     axes.axhline(tolerance, color="black", linestyle=":", linewidth=1.2, label="tolerance")
     axes.set_yscale("symlog", linthresh=max(tolerance, 1e-12))
     _label(axes, "worst violation (> 0: broken)")
+
+
+def draw_influence(axes: Axes, runs: Runs) -> None:
+    """How far the policy moved where no constraint speaks, with each update's holding."""
+    mean = mean_over_seeds(_table(runs, lambda record: record.influence))
+    largest = _table(runs, lambda record: record.largest_influence)
+    _draw_seeds(axes, largest)
+    # fmax: of an update without a holding there is none, and no warning either.
+    axes.plot(np.fmax.reduce(largest), color=ORANGE, linewidth=1.4, label="largest change")
+    axes.plot(mean, color=BLUE, linewidth=1.6, label=f"mean change, {_mean_of(runs)}")
+    axes.set_ylim(bottom=0.0)
+    _label(axes, "influence of a holding elsewhere")
 
 
 def _label(axes: Axes, what: str) -> None:

@@ -7,8 +7,15 @@ from pathlib import Path
 
 from handrail._storage import write_atomically
 from handrail._text import html_text
+from handrail.report.change_panels import first_holding_figure
 from handrail.report.drawing import save_figure
-from handrail.report.learning_curves import loss_figure, score_figure, violation_figure
+from handrail.report.learning_curves import (
+    have_influence,
+    influence_figure,
+    loss_figure,
+    score_figure,
+    violation_figure,
+)
 from handrail.report.plane import Plane
 from handrail.report.policy_panels import policy_figure
 from handrail.report.proof_panels import certify_regions, draw_answers
@@ -26,7 +33,7 @@ img { max-width: 100%; width: 32rem; vertical-align: top }
 
 
 def write_pictures(runs: AnyRuns, folder: str | Path, plane: Plane | None = None) -> list[Path]:
-    """Score, loss and violation; the policy of the first run, and the proof for its regions.
+    """Learning curves; the policy of the first run, its first holding, the proof for its regions.
 
     Args:
         runs: one, several of one constraint file, or those in a folder; some have recorded
@@ -46,9 +53,14 @@ def write_pictures(runs: AnyRuns, folder: str | Path, plane: Plane | None = None
         "loss": loss_figure(found),
         "violation": violation_figure(found),
     }
+    if have_influence([run.records() for run in found]):
+        figures["influence"] = influence_figure(found)
     if len(found[0].rulebook.observations) > 1:
         subject = Subject.of(found[0])
         figures["policy"] = policy_figure(subject, plane=plane)
+        first = first_holding_figure(found[0], plane)
+        if first is not None:
+            figures["first_holding"] = first
         answers = certify_regions(subject.policy, subject.domain.constraints)
         if answers:
             figures["proof"] = draw_answers(subject.domain, answers, plane)

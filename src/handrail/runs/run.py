@@ -307,7 +307,7 @@ def make_agent(rulebook: Rulebook, checkpoint: Checkpoint | None = None) -> Rein
         )
     env = rulebook.make_environment()
     policy, settings = make_policy(rulebook, env), rulebook.settings.learner
-    return Reinforce.with_settings(env, policy, rulebook.constraints, settings, checkpoint)
+    return Reinforce.with_settings(env, policy, rulebook, settings, checkpoint)
 
 
 def make_policy(rulebook: Rulebook, env: gym.Env[Any, Any]) -> Policy:

@@ -87,7 +87,7 @@ class Keeper:
         expansion = expand(given, self.policy)
         self._fixed = expansion.fixed
         self.enforcer = make_enforcer(expansion, selection, self.policy, tolerance)
-        first = references_before_experience(references, spaces[0], given)
+        first = references_before_experience(references, spaces[0], constraints)
         self._rail = Rail(self.enforcer, given, first, reach)
 
     def keeps(self, model: BaseAlgorithm) -> bool:

@@ -1,6 +1,8 @@
-"""The edit's picture."""
+"""A policy before and after a change: an edit, or the first holding of a run."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +16,10 @@ import handrail as hr
 from handrail._types import Array
 from handrail.enforcement.influence import Influence
 from handrail.policies.quantity import PROBABILITY
-from handrail.report.edit_panels import edit_figure
+from handrail.report.change_panels import change_figure, first_holding_figure
 from handrail.report.plane import Plane
-from tests.report.figures import labels, marked
+from handrail.runs.run import Run, make_policy
+from tests.report.figures import PLANE, book, labels, lean_left, marked
 
 
 def linear(n_actions: int, weights: Array, bias: float) -> nn.Module:
@@ -50,7 +53,7 @@ def test_a_change_of_a_mean_is_drawn_in_parts_of_its_range(changes: float) -> No
     slope = 2.0 * changes / (high - low)
     before = hr.GaussianPolicy(linear(1, along(plane, 0.0), 0.0), 1.0)
     after = hr.GaussianPolicy(linear(1, along(plane, slope), -0.5 * slope * (low + high)), 1.0)
-    limits, levels = change_of(edit_figure(before, after, "pendulum").axes[2])
+    limits, levels = change_of(change_figure(before, after, "pendulum").axes[2])
     assert limits == pytest.approx((-changes, changes))
     wanted = [4.0 * part for part in (-0.5, -0.1, 0.1, 0.5) if abs(4.0 * part) < changes]
     assert levels == pytest.approx(wanted)
@@ -62,13 +65,13 @@ def test_a_change_of_a_probability_and_its_mark() -> None:
     before = hr.CategoricalPolicy(linear(2, along(plane, -slope), 0.0))
     after = hr.CategoricalPolicy(linear(2, along(plane, slope), 0.0))
     state = np.array([0.0, 0.0, 0.3, 0.2])
-    effects = Influence(1, "given", PROBABILITY, 0.7, state, 1, 0.7, 1)
-    figure = edit_figure(before, after, "cartpole", plane, mark=effects)
+    effects = Influence(1, "given", PROBABILITY, 0.7, state, 1, 0.2, 0.9, 0.7, 1)
+    figure = change_figure(before, after, "cartpole", plane, mark=effects)
     limits, levels = change_of(figure.axes[2])
     assert limits == pytest.approx((-0.75, 0.75))
     assert levels == pytest.approx([-0.5, -0.1, 0.1, 0.5])
     assert marked(figure.axes[2], "largest change").tolist() == [[0.3, 0.2]]
-    assert "largest change" not in labels(edit_figure(before, after, "cartpole", plane))
+    assert "largest change" not in labels(change_figure(before, after, "cartpole", plane))
 
 
 def test_a_change_far_below_the_range_is_drawn_pale() -> None:
@@ -76,5 +79,22 @@ def test_a_change_far_below_the_range_is_drawn_pale() -> None:
     before, after = (
         hr.GaussianPolicy(linear(1, along(plane, 0.0), bias), 1.0) for bias in (0.0, 0.1)
     )
-    limits, _ = change_of(edit_figure(before, after, "pendulum").axes[2])
+    limits, _ = change_of(change_figure(before, after, "pendulum").axes[2])
     assert limits == pytest.approx((-0.2, 0.2))  # a twentieth of what a torque can be
+
+
+def test_the_first_holding_of_a_run_is_of_its_own_network(run: Run, tmp_path: Path) -> None:
+    figure = first_holding_figure(run, PLANE)
+    assert figure is not None
+    fresh = make_policy(run.rulebook, run.make_environment())
+    held = hr.make_agent(run.rulebook)
+    states = PLANE.states()[2]
+    for panel, policy in zip(figure.axes, (fresh, held.policy), strict=False):
+        (mesh,) = (one for one in panel.collections if isinstance(one, QuadMesh))
+        expected = policy.outputs(states)[:, 1]
+        np.testing.assert_allclose(np.asarray(mesh.get_array()).ravel(), expected)
+    assert held.first_enforcement is not None
+    assert hr.measure(held.policy, run.rulebook).worst_violation <= 0.0
+    assert hr.measure(fresh, run.rulebook).worst_violation > 0.01
+    paper = Run.create(tmp_path / "run", book([lean_left()], enforcement="none"))
+    assert first_holding_figure(paper, PLANE) is None

@@ -1,4 +1,4 @@
-"""A policy over a plane before and after an edit, and what changed."""
+"""A policy over a plane before and after it was made to obey, and what changed."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from handrail.report.plane import Plane
 from handrail.report.policy_panels import label_half, scale_of
 from handrail.report.subject import Domain
 from handrail.rulebook import AnyConstraints
+from handrail.runs import Run, make_agent, make_policy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +46,7 @@ _SMALLEST_SCALE = 0.05
 _TICKS = 5
 
 
-def edit_figure(
+def change_figure(
     before: Policy,
     after: Policy,
     constraints: AnyConstraints,
@@ -55,7 +56,7 @@ def edit_figure(
     """Before, after and the change, side by side, of the action that changed most.
 
     Args:
-        before: a copy of the policy, made before it was edited.
+        before: a copy of the policy, made before it was edited, or held.
         after: the policy.
         constraints: that were asked for: a list, a Rulebook, the path of a constraint file or a
             bundled one's name.
@@ -86,6 +87,24 @@ def edit_figure(
     figure.colorbar(shades, ax=panels[2], label=f"change of the {what} “{name}”")
     draw_legend(figure, panels, plane.fixed(domain.observations), columns=4)
     return figure
+
+
+def first_holding_figure(run: Run, plane: Plane | None = None) -> Figure | None:
+    """What a run's constraints made of its fresh network, before its first step.
+
+    Computed again from the seed. None of a run that did not hold them exactly.
+
+    Args:
+        run: whose first holding is shown.
+        plane: that is shown; by default `Plane.of(rulebook)`.
+    """
+    book = run.rulebook
+    if book.settings.enforcement != "exact":
+        return None
+    before, after = make_policy(book, run.make_environment()), make_agent(book)
+    held = after.first_enforcement
+    assert held is not None  # a file has constraints, and they are exact
+    return change_figure(before, after.policy, book, plane, mark=held.influence)
 
 
 def _shown_action(domain: Domain, quantity: Quantity, before: Array, after: Array) -> int:
