@@ -6,6 +6,7 @@ import gymnasium as gym
 import numpy as np
 
 import handrail as hr
+from handrail.constraints.expansion import expand
 from handrail.enforcement.rail import cover_both_sides, references_before_experience
 from handrail.enforcement.references import References, Reservoir
 from handrail.rulebook.rulebook import load_rulebook, with_settings
@@ -67,14 +68,15 @@ def test_a_file_says_how_large_observations_without_bounds_are() -> None:
 
 
 def test_what_pushes_back_makes_two_sides() -> None:
-    policy = small_policy()  # three actions
     region = hr.Box([1.0] * 3, [2.0] * 3)
-    push = hr.AtLeast(0.9, 0, AT)
-    assert not cover_both_sides([push], policy)
-    assert not cover_both_sides([push, hr.AtMost(0.1, 1, region)], policy)
-    assert cover_both_sides([push, hr.AtMost(0.1, 0, region)], policy)
-    assert cover_both_sides([hr.Between(0.2, 0.4, 0, AT)], policy)
-    # Every action is asked for somewhere.
-    assert not cover_both_sides([push, hr.AtLeast(0.9, 1, region)], policy)
-    three = [hr.AtLeast(0.9, one, hr.Points([[float(one)] * 3])) for one in range(3)]
-    assert cover_both_sides(three, policy)
+
+    def both(*constraints: hr.Constraint) -> bool:
+        return cover_both_sides(expand(constraints, small_policy()).rows(per_region=1))
+
+    push = hr.AtLeast(0.9, 0, AT)  # of three actions
+    assert not both(push)
+    assert not both(push, hr.AtMost(0.1, 1, region))
+    assert both(push, hr.AtMost(0.1, 0, region))
+    assert both(hr.Between(0.2, 0.4, 0, AT))
+    assert not both(push, hr.AtLeast(0.9, 1, region))  # nobody asks for the third
+    assert both(*(hr.AtLeast(0.9, one, hr.Points([[float(one)] * 3])) for one in range(3)))

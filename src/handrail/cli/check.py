@@ -70,7 +70,8 @@ def _first_holding(book: hr.Rulebook) -> hr.Enforcement:
 
 def _reach_in_words(book: hr.Rulebook, policy: hr.Policy) -> str:
     """Whether the constraints leave room for every choice, and how far they move the others."""
-    both = hr.enforcement.cover_both_sides(book.constraints, policy)
+    rows = hr.constraints.expand(book.constraints, policy).rows(per_region=1)
+    both = hr.enforcement.cover_both_sides(rows)
     sides = (
         "The constraints cover both sides of a choice"
         if both

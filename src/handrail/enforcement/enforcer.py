@@ -275,9 +275,7 @@ class RegionEnforcer(Enforcer):
         self.tolerance = tolerance
         self._expansion = expansion
         self._selection = selection
-        self._samples = tuple(
-            Sample.of(one, selection.sample) for one in expansion.regional
-        )
+        self._samples = tuple(Sample.of(one, selection.sample) for one in expansion.regional)
         self._caches = tuple(
             CellCache(one.constraint.moved_to(one.region, one.name)) for one in expansion.regional
         )

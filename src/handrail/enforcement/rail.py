@@ -164,8 +164,8 @@ class Rail:
             return self._reach
         if self._reach != "auto":
             return Fading(first=self._reach, last=self._reach)
-        both = cover_both_sides(self._constraints, policy)
-        return Fading(first=ADVICE if both else LITTLE_REACH)
+        rows = expand(self._constraints, policy).rows(per_region=1)
+        return Fading(first=ADVICE if cover_both_sides(rows) else LITTLE_REACH)
 
     def learned_from(self, states: ArrayLike) -> None:
         """Experience arrives: the states (n, *observation_shape) of a rollout."""
@@ -181,13 +181,13 @@ class Rail:
         self.enforcer.recall(memory)
 
 
-def cover_both_sides(constraints: Sequence[Constraint], policy: Policy) -> bool:
-    """Whether what constraints ask of a policy adds up to nothing, in some proportion.
+def cover_both_sides(rows: Rows) -> bool:
+    """Whether what the rows ask for adds up to nothing, in some proportion.
 
     "Right ≥ 0.95" pushes towards one side of a choice. As advice for everywhere it leaves no room
     for the other side, unless another row pushes back.
     """
-    pushes = _pushes(expand(constraints, policy).rows(per_region=1))
+    pushes = _pushes(rows)
     if not len(pushes):
         return True
     lengths = np.linalg.norm(pushes, axis=1, keepdims=True)
