@@ -32,6 +32,7 @@ _NAMES: dict[Arm, str] = {
     "mask": "action mask (MaskablePPO)",
     "lagrangian": "PPO-Lagrangian",
 }
+_NOT_BELOW = "not below"
 _LEARNERS = {"reinforce": "`Reinforce`", "ppo": "PPO"}
 
 
@@ -92,14 +93,19 @@ def _one_sided_section(study: Study, results: Results) -> str:
         "told",
         "difference (95 %)",
         "verdict",
+        "influence of the first holding",
+        "of a later one",
         "worst violation of any acting policy",
     ]
-    right = [False] * 4 + [True] * 6
+    right = [False] * 4 + [True] * 8
     table = markdown_table(header, [_one_sided_cells(row, results) for row in told], right)
     return f"""Each set is true, and says nothing of some side of the choice. Scores are those of \
 the end: of `Reinforce` the last 100 episodes, of PPO those that end in the last fifth of its \
 steps. Differences are taken seed by seed; the interval is a bias-corrected bootstrap over seeds. \
-"Not below": noise alone could make it as low.
+"Not below": noise alone could make it as low. A score says little of how far knowledge reached: \
+what moves the policy elsewhere may happen to be right there. So the influence is shown beside it: \
+how much a probability changes on average where nothing was said, before any experience and in a \
+later holding.
 
 {_verdicts(told, results)}
 
@@ -107,20 +113,19 @@ steps. Differences are taken seed by seed; the interval is a bias-corrected boot
 
 
 def _one_sided_cells(row: Row, results: Results) -> list[str]:
-    pairs, setting = results.pairs(row), row.setting
-    own = np.array([final_score(run, setting) for run, _ in pairs])
-    plain = np.array([final_score(run, setting) for _, run in pairs])
-    found = difference(own, plain)
+    pairs, setting, found = results.pairs(row), row.setting, _difference(row, results)
     return [
         setting.title,
         _LEARNERS[setting.learner],
         row.knowledge.replace("_", " "),
         _NAMES[row.arm],
         str(len(pairs)),
-        spread(plain),
-        spread(own),
+        spread([final_score(run, setting) for _, run in pairs]),
+        spread([final_score(run, setting) for run, _ in pairs]),
         f"{found.mean:+.1f} ({found.low:+.1f} … {found.high:+.1f})",
-        "not below" if found.is_not_below else "**below**",
+        _verdict(row, results),
+        _average([run.first_influence for run, _ in pairs]),
+        _average([run.influence for run, _ in pairs]),
         _worst([run for run, _ in pairs]),
     ]
 
@@ -128,12 +133,19 @@ def _one_sided_cells(row: Row, results: Results) -> list[str]:
 def _verdicts(rows: Sequence[Row], results: Results) -> str:
     lines = []
     for arm in HELD:
-        found = [_difference(row, results) for row in rows if row.arm == arm]
-        fine = sum(one.is_not_below for one in found)
+        found = [_verdict(row, results) for row in rows if row.arm == arm]
+        fine = found.count(_NOT_BELOW)
         lines.append(
             f"- {_NAMES[arm]}: not below plain on {fine} of {len(found)} sets and learners"
         )
     return "\n".join(lines)
+
+
+def _verdict(row: Row, results: Results) -> str:
+    """A rail that gave up on any seed is no success, whatever the others scored."""
+    if any(run.failure is not None for run, _ in results.pairs(row)):
+        return "**gave up**"
+    return _NOT_BELOW if _difference(row, results).is_not_below else "**below**"
 
 
 def _difference(row: Row, results: Results) -> Difference:
@@ -196,7 +208,8 @@ def _instead_section(study: Study, results: Results) -> str:
         "score at 10 %",
         "at 50 %",
         "at 100 %",
-        "steps in constrained places that break a bound",
+        "steps in constrained places",
+        "of these, breaking a bound",
         "worst violation of the final policy, unguarded",
         "seconds",
     ]
@@ -204,9 +217,9 @@ def _instead_section(study: Study, results: Results) -> str:
     return f"""PPO with the same knowledge on boxes, so that states which are visited lie inside. \
 Scores are of the episodes that end in the tenth of the budget before the mark. A step breaks a \
 bound if the distribution that acted there does; a mask is part of what acts, but not of the final \
-policy.
+policy. Whoever is seldom in a constrained place breaks little there: steps are of all seeds.
 
-{markdown_table(header, rows, [False] * 2 + [True] * 7)}"""
+{markdown_table(header, rows, [False] * 2 + [True] * 8)}"""
 
 
 def _instead_cells(row: Row, runs: Sequence[Training]) -> list[str]:
@@ -218,6 +231,7 @@ def _instead_cells(row: Row, runs: Sequence[Training]) -> list[str]:
         _NAMES[row.arm],
         str(len(runs)),
         *(spread([score_at(run, setting, share) for run in runs]) for share in (0.1, 0.5, 1.0)),
+        f"{sum(run.steps_in_places for run in runs):,}",
         "-" if np.isnan(broken) else f"{broken:.2%}",
         f"{max(finals):+.1e}" if finals else "-",
         _seconds(runs),
@@ -238,6 +252,11 @@ def _worst(runs: Sequence[Training]) -> str:
     known = [run.worst_violation for run in runs if run.worst_violation is not None]
     worst = f"{max(known):+.1e}" if known else "-"
     return f"{worst} ({failed} gave up)" if failed else worst
+
+
+def _average(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"{np.mean(known):.3f}" if known else "-"
 
 
 def _seconds(runs: Sequence[Training]) -> str:

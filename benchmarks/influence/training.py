@@ -23,6 +23,7 @@ from benchmarks.influence.supervision import Multiplier, Supervised
 from handrail import CategoricalPolicy, Constraint, Policy, Reinforce, measure
 from handrail._types import Array, Mask
 from handrail.constraints import measure_fresh
+from handrail.enforcement import Enforcement
 from handrail.errors import HandrailError
 from handrail.learning import Record
 from handrail.sb3 import Handrail, policy_of
@@ -52,6 +53,9 @@ class Training:
         final_violation: of the last policy by itself; None where nothing is known.
         steps_in_places: steps at states of constrained regions, of PPO.
         steps_broken: of these, those whose acting policy broke a bound there.
+        first_influence: of the first holding, before any experience: the mean change of a
+            probability elsewhere; None where nothing is held.
+        influence: of a later holding, on average.
         failure: in words, of a rail that could not hold; it ends the training.
     """
 
@@ -62,6 +66,8 @@ class Training:
     final_violation: float | None
     steps_in_places: int = 0
     steps_broken: int = 0
+    first_influence: float | None = None
+    influence: float | None = None
     failure: str | None = None
 
 
@@ -89,6 +95,12 @@ def worst_of(policy: Policy, constraints: Sequence[Constraint]) -> float | None:
     return max(measure(policy, constraints).worst_violation, fresh)
 
 
+def _mean(changes: Sequence[float | None]) -> float | None:
+    """Of those that are known."""
+    known = [one for one in changes if one is not None]
+    return float(np.mean(known)) if known else None
+
+
 # Reinforce
 
 
@@ -103,7 +115,7 @@ def _train_reinforce(
     policy = CategoricalPolicy.mlp(env, setting.hidden, seed=seed, scale=setting.scale)
     held = constraints if arm in HELD else ()
     records: list[Record] = []
-    worst: float | None = None
+    first: Enforcement | None = None
     failure = None
 
     def note(_: Any, record: Record, __: Any) -> None:
@@ -116,19 +128,21 @@ def _train_reinforce(
         learner = Reinforce(
             env, policy, held, seed=seed, reach=HELD.get(arm, "auto"), **setting.options
         )
-        if learner.first_enforcement is not None:
-            worst = learner.first_enforcement.worst_violation
+        first = learner.first_enforcement
         learner.learn(setting.budget, progress_bar=False, callbacks=[note])
     except HandrailError as error:
         failure = str(error)
     seconds = perf_counter() - start
     left = [one.violation_after for one in records if one.violation_after is not None]
+    known = None if first is None else first.influence
     return Training(
         scores=tuple(one.score for one in records),
         ends=tuple(one.steps for one in records),
         seconds=seconds,
-        worst_violation=None if worst is None else max([worst, *left]),
+        worst_violation=None if first is None else max([first.worst_violation, *left]),
         final_violation=worst_of(policy, constraints),
+        first_influence=None if known is None else known.mean_change,
+        influence=_mean([one.influence for one in records]),
         failure=failure,
     )
 
@@ -201,15 +215,18 @@ def _train_ppo(
     except HandrailError as error:
         failure = str(error)
     seconds = perf_counter() - start
-    rail = callbacks[0]
+    rail = callbacks[0] if isinstance(callbacks[0], Handrail) else None
+    changes = [] if rail is None else [one.influence for one in rail.history]
     return Training(
         scores=tuple(watch.scores),
         ends=tuple(watch.ends),
         seconds=seconds,
-        worst_violation=rail.worst_violation if isinstance(rail, Handrail) else None,
+        worst_violation=None if rail is None else rail.worst_violation,
         final_violation=worst_of(policy_of(model), constraints),
         steps_in_places=watch.inside,
         steps_broken=watch.broken,
+        first_influence=_mean(changes[:1]),
+        influence=_mean(changes[1:]),
         failure=failure,
     )
 

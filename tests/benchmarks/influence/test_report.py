@@ -9,19 +9,32 @@ from benchmarks.influence.setting import CARTPOLE_REINFORCE
 from benchmarks.influence.study import INSTEAD, ONE_SIDED, Row, Study
 from benchmarks.influence.training import Training
 
-_TRAINED = Training((1.0, 2.0), (10, 30), 0.5, -1e-3, -2e-3, 4, 1)
+_TRAINED = Training((1.0, 2.0), (10, 30), 0.5, -1e-3, -2e-3, 4, 1, 0.25, 0.004)
 
 
-def test_the_page_says_where_it_is_below_and_who_gave_up() -> None:
-    told, setting = Row(CARTPOLE_REINFORCE, "push_right", "rail"), CARTPOLE_REINFORCE
+def _one_sided_page(told: dict[int, Training]) -> str:
     plain = {seed: replace(_TRAINED, scores=(400.0 + seed,) * 300) for seed in range(3)}
+    row = Row(CARTPOLE_REINFORCE, "push_right", "rail")
+    study = Study(ONE_SIDED.name, ONE_SIDED.title, (row.plain(), row))
+    return page([study], Results({row.plain(): plain, row: told}))
+
+
+def test_the_page_says_where_it_is_below() -> None:
     worse = {seed: replace(_TRAINED, scores=(50.0 + 2 * seed,) * 300) for seed in range(3)}
-    worse[2] = replace(worse[2], failure="cannot hold")
-    study = Study(ONE_SIDED.name, ONE_SIDED.title, (Row(setting, "nothing", "plain"), told))
-    text = page([study], Results({told.plain(): plain, told: worse}))
+    text = _one_sided_page(worse)
     assert "rail: not below plain on 0 of 1 sets and learners" in text
     assert "| push right | rail | 3 | 401.0 ± 0.8 | 52.0 ± 1.6 | -349.0 (" in text
-    assert "| **below** | -1.0e-03 (1 gave up) |" in text
+    assert "| **below** | 0.250 | 0.004 | -1.0e-03 |" in text
+
+
+def test_a_rail_that_gave_up_is_never_fine() -> None:
+    better = {seed: replace(_TRAINED, scores=(500.0,) * 300) for seed in range(3)}
+    assert "rail: not below plain on 1 of 1 sets and learners" in _one_sided_page(better)
+    # Before its first step: there is no score that could be low.
+    better[2] = replace(_TRAINED, scores=(), ends=(), failure="cannot hold")
+    text = _one_sided_page(better)
+    assert "rail: not below plain on 0 of 1 sets and learners" in text
+    assert "| **gave up** | 0.250 | 0.004 | -1.0e-03 (1 gave up) |" in text
 
 
 def test_the_page_has_a_line_for_every_way() -> None:
@@ -30,4 +43,4 @@ def test_the_page_has_a_line_for_every_way() -> None:
     text = page(
         [Study(INSTEAD.name, INSTEAD.title, rows)], Results({row: {0: run} for row in rows})
     )
-    assert text.count("| 10.0 ± 0.0 | 20.0 ± 0.0 | 30.0 ± 0.0 | 25.00% | -2.0e-03 | 0 |") == 7
+    assert text.count("| 10.0 ± 0.0 | 20.0 ± 0.0 | 30.0 ± 0.0 | 4 | 25.00% | -2.0e-03 | 0 |") == 7

@@ -30,8 +30,12 @@ def test_ppo_trains_in_every_way(arm: Arm) -> None:
     if arm in HELD:
         assert found.worst_violation is not None
         assert max(found.worst_violation, found.final_violation) <= 1e-5
+        assert found.first_influence is not None
+        assert 0.0 < found.first_influence < 1.0
+        assert found.influence is not None
     else:
         assert found.worst_violation is None
+        assert found.first_influence is None
         assert found.final_violation > 1e-5  # a mask is no part of the policy
 
 
@@ -45,6 +49,9 @@ def test_reinforce_trains_with_a_rail_and_without(arm: Arm) -> None:
     if arm == "rail":
         assert found.worst_violation is not None
         assert max(found.worst_violation, found.final_violation) <= 1e-6
+        assert found.first_influence is not None
+        assert found.influence is not None
+        assert 0.0 < found.influence < found.first_influence < 1.0
     else:
         assert found.worst_violation is None
         assert found.final_violation > 0.3
