@@ -381,7 +381,7 @@ def test_sampled_states_lie_around_the_constraints() -> None:
     states = references_around(rules).states
     assert (states.min(axis=0) >= [-1.0, 0.0, -1.0]).all()
     assert (states.max(axis=0) <= [2.0, 4.0, 1.0]).all()
-    assert np.ptp(states, axis=0) == pytest.approx([3.0, 4.0, 2.0], rel=0.01)
+    assert np.ptp(states, axis=0) == pytest.approx([3.0, 4.0, 2.0], rel=0.05)
 
 
 def test_states_of_an_unbounded_space_lie_around_the_constraints() -> None:
@@ -389,7 +389,7 @@ def test_states_of_an_unbounded_space_lie_around_the_constraints() -> None:
     assert isinstance(space, gym.spaces.Box)
     found = references_of_space(space, paper_constraints(), sizes=(1.0, 2.0, 1.0, 1.0))
     assert "where that has no bounds, around" in found.origin
-    assert np.abs(found.states).max(axis=0) == pytest.approx([4.8, 2.0, 0.41888, 1.05], rel=0.01)
+    assert np.abs(found.states).max(axis=0) == pytest.approx([4.8, 2.0, 0.41888, 1.05], rel=0.05)
     bounded = references_of_space(
         gym.spaces.Box(-1.0, 1.0, (4,)), paper_constraints(), sizes=(1.0,) * 4
     )

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import gymnasium as gym
 import numpy as np
+import pytest
 
 import handrail as hr
-from handrail.constraints.expansion import expand
-from handrail.enforcement.rail import cover_both_sides, references_before_experience
-from handrail.enforcement.references import References, Reservoir
+from handrail.enforcement.rail import references_before_experience
+from handrail.enforcement.references import (
+    Places,
+    References,
+    Reservoir,
+    references_of_space,
+    spread,
+)
 from handrail.rulebook.rulebook import load_rulebook, with_settings
-from tests.conftest import small_policy
 
 AT = hr.Points([[0.0, 0.0, 0.0]])
+BOX = hr.Box([0.2, 0.0], [0.6, 1.0])
+RULES = [
+    hr.AtLeast(0.9, 0, BOX, name="box"),
+    hr.AtMost(0.2, 0, hr.Points([[-0.5, -0.5], [0.1, 0.7]]), name="points"),
+]
 
 
 def reservoir() -> Reservoir:
@@ -67,16 +77,63 @@ def test_a_file_says_how_large_observations_without_bounds_are() -> None:
     np.testing.assert_array_equal(given.states, np.full((5, 4), 7.0))
 
 
-def test_what_pushes_back_makes_two_sides() -> None:
-    region = hr.Box([1.0] * 3, [2.0] * 3)
+def test_places_are_regions_and_points_to_float32() -> None:
+    states = np.array([[0.3, 0.5], [0.7, 0.5], [0.1, np.float32(0.7)], [-0.5, -0.5], [0.0, 0.0]])
+    assert Places(RULES).contain(states).tolist() == [True, False, True, True, False]
+    assert Places(RULES[:1]).contain(states).tolist() == [True, False, False, False, False]
+    images = np.zeros((2, 2, 2))
+    flat = [hr.AtLeast(0.9, 0, hr.Points(np.zeros((1, 2, 2))), name="image")]
+    assert Places(flat).contain(images).all()
 
-    def both(*constraints: hr.Constraint) -> bool:
-        return cover_both_sides(expand(constraints, small_policy()).rows(per_region=1))
 
-    push = hr.AtLeast(0.9, 0, AT)  # of three actions
-    assert not both(push)
-    assert not both(push, hr.AtMost(0.1, 1, region))
-    assert both(push, hr.AtMost(0.1, 0, region))
-    assert both(hr.Between(0.2, 0.4, 0, AT))
-    assert not both(push, hr.AtLeast(0.9, 1, region))  # nobody asks for the third
-    assert both(*(hr.AtLeast(0.9, one, hr.Points([[float(one)] * 3])) for one in range(3)))
+def test_no_reference_lies_in_a_constrained_place() -> None:
+    found = references_of_space(gym.spaces.Box(-1.0, 1.0, (2,)), RULES)
+    assert not Places(RULES).contain(found.states).any()
+    assert (np.abs(found.states) <= 1.0).all()
+    # Around the middle rather than in the corners: uniformly, a quarter were within half of it.
+    assert (np.abs(found.states).max(axis=1) <= 0.5).mean() > 0.4
+
+
+def test_what_is_small_is_mirrored_where_the_space_has_no_bounds() -> None:
+    space = gym.spaces.Box(-np.inf, np.inf, (2,))
+    rules = [hr.AtLeast(0.9, 0, hr.Box([0.1, 300.0], [0.3, 310.0]), name="warm")]
+    states = references_of_space(space, rules).states
+    low, high = states.min(axis=0), states.max(axis=0)
+    np.testing.assert_allclose([low[0], high[0]], [-0.5, 0.5], rtol=0.1)
+    np.testing.assert_allclose([low[1], high[1]], [290.0, 320.0], rtol=0.01)
+
+
+def test_a_reservoir_begins_with_the_space_and_ends_with_what_was_visited() -> None:
+    first = References(np.full((300, 2), -9.0), "of the space")
+    reservoir = Reservoir(RULES, first)
+    assert reservoir.references is not None
+    assert len(reservoir.references) == 300
+    assert reservoir.references.origin == "of the space"
+    shares = []
+    for rollout in range(6):
+        visited = np.full((400, 2), -1.0 - rollout)
+        visited[:200] = [0.3, 0.5]  # constrained: never a reference
+        reservoir.add(visited)
+        assert reservoir.references is not None
+        states = reservoir.references.states[:, 0]
+        assert len(states) == 128
+        shares.append(int((states == -9.0).sum()))
+    assert shares == [96, 64, 32, 0, 0, 0]  # at most 32 a rollout
+    assert reservoir.references.origin == "of the last rollouts"
+    assert not (states == 0.3).any()
+    assert np.unique(states).tolist() == [-6.0, -5.0, -4.0, -3.0]
+    assert reservoir.rollouts == 6
+
+
+def test_of_short_rollouts_every_fourth_state_enters() -> None:
+    reservoir = Reservoir(RULES, None)
+    assert reservoir.references is None
+    reservoir.add([[-float(k), 2.0] for k in range(10)])
+    assert reservoir.references is not None
+    assert reservoir.references.states[:, 0].tolist() == [0.0, -4.0, -8.0]
+
+
+@pytest.mark.parametrize(("n", "count", "expected"), [(3, 5, [0, 1, 2]), (9, 3, [0, 4, 8])])
+def test_spread(n: int, count: int, expected: list[int]) -> None:
+    states = np.arange(n, dtype=np.float64)[:, None]
+    assert spread(states, count)[:, 0].tolist() == expected

@@ -1,0 +1,158 @@
+"""The metric of a policy where no constraint speaks, against dense matrices and divergences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import cho_solve
+
+import handrail as hr
+from handrail._minimum_norm import MinimumNorm
+from handrail._types import Array
+from handrail.constraints import expand
+from handrail.enforcement.anchor import Anchor
+from handrail.enforcement.linearisation import Linearisation
+from handrail.enforcement.program import LeastChange, LeastInfluence
+from handrail.policies import GaussianPolicy, Policy
+from handrail.tangent import Gradient, take_step
+from tests.conftest import spaces
+
+STATES = np.random.default_rng(0).normal(size=(9, 3))
+POLICIES: dict[str, Policy] = {
+    "two actions": hr.CategoricalPolicy.mlp(spaces(3, 2), [7], seed=0),
+    "four actions": hr.CategoricalPolicy.mlp(spaces(3, 4), [6, 5], seed=1, activation="tanh"),
+    "means": GaussianPolicy(torch.nn.Linear(3, 2, dtype=torch.float64), [0.5, 2.0]),
+}
+
+
+def coordinates(policy: Policy) -> Array:
+    """y (n, k) at the reference states."""
+    return policy.natural(policy.outputs(STATES))[0]
+
+
+def jacobian(policy: Policy, values: Any) -> Array:
+    """Of a function of the policy (n,) over all weights, by central differences."""
+    columns = []
+    for number, parameter in enumerate(policy.parameters):
+        for index in range(parameter.numel()):
+            unit = [torch.zeros_like(one) for one in policy.parameters]
+            unit[number][np.unravel_index(index, parameter.shape)] = 1.0
+            ends = []
+            for sign in (1.0, -1.0):
+                take_step(policy, Gradient(tuple(unit)), sign * 1e-6)
+                ends.append(np.array(values(policy), dtype=np.float64).ravel())
+                take_step(policy, Gradient(tuple(unit)), -sign * 1e-6)
+            columns.append((ends[0] - ends[1]) / 2e-6)
+    return np.stack(columns, axis=1)
+
+
+def flat(gradient: Gradient) -> Array:
+    result: Array = torch.cat([part.reshape(-1) for part in gradient.parts]).numpy()
+    return result
+
+
+def divergence(before: Array, after: Array, policy: Policy) -> Any:
+    """Kullback-Leibler, state by state (n,)."""
+    if isinstance(policy, GaussianPolicy):
+        return 0.5 * (((after - before) / policy.std) ** 2).sum(axis=1)
+    return (before * np.log(before / after)).sum(axis=1)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_squared_change_of_the_coordinates_is_twice_the_divergence(name: str) -> None:
+    policy = POLICIES[name]
+    outputs = policy.outputs(STATES)
+    raw = policy.raw(STATES)
+    moved = policy.head(raw + 1e-3 * np.random.default_rng(1).normal(size=raw.shape))
+    change = policy.natural(moved)[0] - policy.natural(outputs)[0]
+    expected = 2.0 * divergence(outputs, moved, policy)
+    np.testing.assert_allclose((change**2).sum(axis=1), expected, rtol=5e-3)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_kernel_is_that_of_the_coordinates(name: str) -> None:
+    policy = POLICIES[name]
+    anchor = Anchor(policy, STATES, coordinates=100)
+    by_hand = jacobian(policy, coordinates)
+    np.testing.assert_allclose(anchor.kernel, by_hand @ by_hand.T, rtol=1e-5, atol=1e-8)
+    np.testing.assert_array_equal(anchor.values, coordinates(policy))
+    weights = np.random.default_rng(2).normal(size=anchor.values.size)
+    np.testing.assert_allclose(
+        flat(anchor.direction(weights)), weights @ by_hand, rtol=1e-5, atol=1e-8
+    )
+    direction = anchor.direction(weights)
+    np.testing.assert_allclose(
+        anchor.effect(direction), by_hand @ flat(direction), rtol=1e-5, atol=1e-8
+    )
+
+
+def test_of_too_many_coordinates_one_stands_for_all_of_a_state() -> None:
+    policy = POLICIES["four actions"]
+    anchor = Anchor(policy, STATES, coordinates=20)
+    every = coordinates(policy)
+    chosen = every[np.arange(9), np.arange(9) % 4]
+    np.testing.assert_allclose(anchor.values[:, 0], 2.0 * chosen)  # √4
+    assert anchor.kernel.shape == (9, 9)
+
+
+@pytest.mark.parametrize("reach", [0.0, 1e-3, 1.0])
+@pytest.mark.parametrize("name", ["two actions", "four actions"])
+def test_a_step_of_least_influence_is_the_one_of_the_dense_metric(name: str, reach: float) -> None:
+    """Equalities: min Δᵀ M Δ with A Δ = b has Δ = M⁻¹Aᵀ (A M⁻¹Aᵀ)⁻¹ b."""
+    policy = POLICIES[name]
+    places = np.random.default_rng(3).normal(size=(3, 3))
+    rules = [hr.AtLeast(0.9, 0, hr.Points(one), name=f"{i}") for i, one in enumerate(places)]
+    rows = expand(rules, policy).rows()
+    model = Linearisation(policy, rows, policy.outputs(rows.states))
+    anchor = Anchor(policy, STATES, coordinates=100)
+    geometry = LeastInfluence(model, anchor, reach)
+    ridge = anchor.ridge(reach)
+    everything = np.arange(3)
+    of_rows = np.stack([flat(model.direction(unit)) for unit in np.eye(3)])
+    of_references = np.stack([flat(anchor.direction(unit)) for unit in np.eye(len(anchor.kernel))])
+    metric = of_references.T @ of_references + ridge * np.eye(of_rows.shape[1])
+    inverse = np.linalg.inv(metric)
+    factor = geometry.matrix(everything)
+    np.testing.assert_allclose(factor @ factor.T, of_rows @ inverse @ of_rows.T, rtol=1e-4)
+    asked = np.array([0.1, -0.2, 0.3])
+    multipliers = np.linalg.solve(of_rows @ inverse @ of_rows.T, asked)
+    answer = MinimumNorm(np.zeros(3), multipliers, True, 1.0, "by hand")
+    step = geometry.direction(geometry.coefficients(everything, answer))
+    expected = inverse @ of_rows.T @ multipliers
+    assert np.linalg.norm(flat(step) - expected) < 1e-3 * np.linalg.norm(expected)
+    np.testing.assert_allclose(model.effect(step), asked, rtol=1e-3)
+
+
+def test_working_sets_know_what_was_asked_before() -> None:
+    policy = POLICIES["two actions"]
+    places = np.random.default_rng(4).normal(size=(5, 3))
+    rows = expand([hr.AtLeast(0.9, 0, hr.Points(places), name="all")], policy).rows()
+    model = Linearisation(policy, rows, policy.outputs(rows.states))
+    anchor = Anchor(policy, STATES, coordinates=100)
+    grown, whole = LeastInfluence(model, anchor, 0.1), LeastInfluence(model, anchor, 0.1)
+    grown.matrix(np.array([1, 3]))
+    some, every = grown.matrix(np.arange(5)), whole.matrix(np.arange(5))
+    np.testing.assert_allclose(some @ some.T, every @ every.T, rtol=1e-10)
+
+
+def test_a_large_reach_is_the_shortest_way_of_the_weights() -> None:
+    policy = POLICIES["two actions"]
+    rows = expand([hr.AtLeast(0.9, 0, hr.Points(STATES[:2]), name="two")], policy).rows()
+    model = Linearisation(policy, rows, policy.outputs(rows.states))
+    geometry = LeastInfluence(model, Anchor(policy, STATES, 100), 1e6)
+    short = LeastChange(model)
+    factor, other = geometry.matrix(np.arange(2)), short.matrix(np.arange(2))
+    scale = (other @ other.T)[0, 0] / (factor @ factor.T)[0, 0]
+    np.testing.assert_allclose(scale * factor @ factor.T, other @ other.T, rtol=1e-4)
+
+
+def test_what_is_saturated_everywhere_still_has_a_metric() -> None:
+    policy = hr.CategoricalPolicy(torch.nn.Linear(3, 2, dtype=torch.float64))
+    with torch.no_grad():
+        policy.parameters[1].copy_(torch.tensor([2000.0, -2000.0]))
+    anchor = Anchor(policy, STATES, 100)
+    assert anchor.unit == 1.0
+    assert np.isfinite(cho_solve(anchor.damped(anchor.ridge(0.0)), np.ones(9))).all()

@@ -1,0 +1,155 @@
+"""Constraints held again and again: how far they reach, and what they leave alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import handrail as hr
+from handrail.constraints import Tolerance, expand
+from handrail.enforcement.enforcer import make_enforcer
+from handrail.enforcement.rail import Rail, cover_both_sides, references_before_experience
+from handrail.enforcement.references import References
+from handrail.errors import InvalidArgument
+from handrail.settings import Fading, Reach, chosen_reach
+from tests.conftest import small_policy, spaces
+
+HERE = [0.5, 0.5]
+
+
+def rows(*rules: hr.Constraint, n_actions: int = 2) -> Any:
+    policy = hr.CategoricalPolicy.mlp(spaces(2, n_actions), [8], seed=0)
+    return expand(rules, policy).rows(per_region=1)
+
+
+def at(number: float) -> hr.Points:
+    return hr.Points([number, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("rules", "n_actions", "expected"),
+    [
+        ([hr.AtLeast(0.9, 1, at(1))], 2, False),
+        ([hr.AtLeast(0.9, 1, at(1)), hr.AtMost(0.1, 0, at(2))], 2, False),  # the same side
+        ([hr.AtLeast(0.9, 1, at(1)), hr.AtLeast(0.9, 0, at(2))], 2, True),
+        ([hr.AtLeast(0.9, 1, at(1)), hr.AtMost(0.1, 1, at(2))], 2, True),
+        ([hr.Between(0.4, 0.6, 1, at(1))], 2, True),
+        ([hr.Equal(0.5, 1, at(1))], 2, True),
+        # Two of four actions: nothing ever asks for the others.
+        ([hr.AtLeast(0.9, 1, at(1)), hr.AtLeast(0.9, 0, at(2))], 4, False),
+        ([hr.AtLeast(0.9, a, at(a)) for a in range(4)], 4, True),
+        ([hr.AtLeast(0.9, 1, at(1)), hr.AtMost(0.1, 1, at(2))], 4, True),
+    ],
+)
+def test_both_sides_of_a_choice(rules: list[hr.Constraint], n_actions: int, expected: bool) -> None:
+    assert cover_both_sides(rows(*rules, n_actions=n_actions)) is expected
+
+
+def test_a_reach_fades_in_equal_ratios() -> None:
+    fading = Fading(first=10.0, last=0.1, updates=4)
+    assert [fading.at(k) for k in range(6)] == pytest.approx([10, 10**0.5, 1, 10**-0.5, 0.1, 0.1])
+    assert [Fading(first=1.0, last=0.0, updates=3).at(k) for k in range(3)] == [1.0, 0.0, 0.0]
+    assert Fading(first=0.0, last=0.0).at(0) == 0.0
+
+
+@pytest.mark.parametrize("reach", [-1.0, "far", float("nan"), Fading, {"first": -1.0}])
+def test_a_reach_that_is_none(reach: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"reach=.* expected a number from 0 \(only where I"):
+        chosen_reach(reach)
+    with pytest.raises(InvalidArgument, match="reach="):
+        hr.enforce(small_policy(2, 2), [hr.AtLeast(0.9, 1, hr.Points(HERE))], reach=reach)
+
+
+def change_elsewhere(reach: Reach) -> tuple[float, hr.Enforcement]:
+    """Mean change far from a one-sided box, of a policy that is held there."""
+    policy = hr.CategoricalPolicy.mlp(spaces(2, 2), [256], seed=0)
+    where = hr.Box([0.5, 0.5], [0.7, 0.7])
+    states = np.random.default_rng(0).uniform(-1.0, 1.0, (600, 2))
+    far = states[np.abs(states - 0.6).max(axis=1) > 0.6]
+    before = policy.probabilities(far)
+    held = hr.enforce(policy, [hr.AtLeast(0.9, 1, where, name="b")], references=far, reach=reach)
+    assert hr.measure(policy, [hr.AtLeast(0.9, 1, where, name="b")]).worst_violation <= 0.0
+    change = np.abs(policy.probabilities(far) - before)
+    assert held.influence is not None
+    assert held.influence.largest_change == pytest.approx(change.max(), rel=1e-12)
+    assert held.influence.mean_change == pytest.approx(change.max(axis=1).mean(), rel=1e-12)
+    return float(change.mean()), held
+
+
+def test_a_small_reach_moves_little_elsewhere() -> None:
+    everywhere, _ = change_elsewhere(10.0)
+    little, held = change_elsewhere("auto")  # one-sided
+    only, _ = change_elsewhere(0.0)
+    assert little < 0.2 * everywhere
+    assert only < 0.2 * everywhere
+    assert "On " in str(held)
+    assert "reference states (given): the largest change of a probability is" in str(held)
+
+
+def rail(reach: Reach, *, first: References | None = None) -> tuple[hr.CategoricalPolicy, Rail]:
+    policy = small_policy(2, 2)
+    rules = [hr.AtLeast(0.9, 1, hr.Points(HERE), name="here")]
+    enforcer = make_enforcer(expand(rules, policy), hr.Everywhere(), policy, Tolerance())
+    return policy, Rail(enforcer, rules, first, reach)
+
+
+def test_experience_makes_the_reach_fade() -> None:
+    policy, one = rail(Fading(first=10.0, last=0.1, updates=2))
+    reaches = []
+    for _ in range(3):
+        reaches.append(one.reach(policy))
+        one.learned_from(np.zeros((4, 2)))
+    assert reaches == pytest.approx([10.0, 1.0, 0.1])
+    policy, one = rail(0.5)
+    one.learned_from(np.zeros((4, 2)))
+    assert one.reach(policy) == 0.5
+
+
+def test_without_references_there_is_no_influence_to_tell_of() -> None:
+    policy, one = rail("auto")
+    held = one.hold(policy)
+    assert held.satisfied
+    assert held.influence is None
+    assert "reference" not in str(held)
+
+
+def test_what_obeys_already_has_no_influence() -> None:
+    policy, one = rail("auto", first=References(np.zeros((3, 2)), "given"))
+    one.hold(policy)
+    again = one.hold(policy)
+    assert again.parameter_change == 0.0
+    assert again.influence is not None
+    assert again.influence.largest_change == again.influence.mean_change == 0.0
+
+
+def test_a_rail_goes_on_exactly_from_what_it_remembers() -> None:
+    (policy, one), (other, two) = rail("auto"), rail("auto")
+    visited = np.random.default_rng(0).normal(size=(40, 2))
+    one.learned_from(visited)
+    two.recall(one.memory())
+    one.hold(policy)
+    two.hold(other)
+    np.testing.assert_array_equal(policy.probabilities(visited), other.probabilities(visited))
+
+
+def test_where_everything_is_constrained_the_shortest_way_is_left() -> None:
+    space = gym.spaces.Box(-1.0, 1.0, (2,))
+    rules = [hr.AtLeast(0.9, 1, hr.Box([-1.0, -1.0], [1.0, 1.0]), name="everywhere")]
+    assert references_before_experience(None, space, rules) is None
+    assert hr.enforce(small_policy(2, 2), rules, references=[[3.0, 3.0]]).satisfied
+
+
+def test_references_that_stand_in_the_way_yield() -> None:
+    """No network that is held at one state stays as it was right beside it."""
+    policy = small_policy(2, 2)
+    near = np.array(HERE) + 1e-6
+    held = hr.enforce(
+        policy, [hr.AtLeast(0.95, 1, hr.Points(HERE), name="h")], references=[near], reach=0.0
+    )
+    assert held.satisfied
+    assert policy.probabilities([HERE])[0, 1] >= 0.95 - 1e-6
+    assert held.influence is not None
+    assert held.influence.largest_change > 0.1
