@@ -82,8 +82,8 @@ def test_check_says_how_far_one_sided_knowledge_reaches(handrail: Caller, tmp_pa
     file.write_text(LEANING)
     _, alone, _ = handrail("check", file)
     assert (
-        "The constraints are one-sided: all of them push the same way, so what they ask for stays "
-        "where they ask for it (reach 0.001; as advice for everywhere: --set reach=10)." in alone
+        "The constraints are one-sided: some choice has none in its favour, so they move the rest "
+        "as little as they can (reach 0.001; as advice for everywhere: --set reach=10)." in alone
     )
     file.write_text(LEANING.replace("\nsettings:", OTHER_SIDE))
     _, both, _ = handrail("check", file)
@@ -93,7 +93,7 @@ def test_check_says_how_far_one_sided_knowledge_reaches(handrail: Caller, tmp_pa
     )
     file.write_text(LEANING)
     _, everywhere, _ = handrail("check", file, "--set", "reach=10")
-    assert "all of them push the same way; reach is set to 10." in everywhere
+    assert "some choice has none in its favour; reach is set to 10." in everywhere
     file.write_text(LEANING.replace("settings: {", "settings: {reach: {first: 1, updates: 5}, "))
     assert "; reach is set to 1, after 5 updates 0.001." in handrail("check", file)[1]
     # As advice for everywhere, what is one-sided moves the rest of the policy to that side.

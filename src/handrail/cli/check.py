@@ -10,9 +10,7 @@ import typer
 import handrail as hr
 from handrail.cli.console import note, say
 from handrail.cli.options import Imports, RuleFile, import_modules, settings_of
-from handrail.constraints import counted
 from handrail.errors import HandrailError
-from handrail.settings import ADVICE, LITTLE_REACH
 
 
 def check(
@@ -75,20 +73,22 @@ def _reach_in_words(book: hr.Rulebook, policy: hr.Policy) -> str:
     sides = (
         "The constraints cover both sides of a choice"
         if both
-        else "The constraints are one-sided: all of them push the same way"
+        else "The constraints are one-sided: some choice has none in its favour"
     )
     if book.settings.reach != "auto":
         return f"{sides}; reach is set to {_number(book.settings.reach)}."
+    advice, little = hr.settings.ADVICE, hr.settings.LITTLE_REACH
     if both:
-        reach = f"reach {ADVICE:g}, then {LITTLE_REACH:g}"
+        reach = f"reach {advice:g}, then {little:g}"
         return f"{sides}, so they are advice until experience arrives ({reach})."
-    reach = f"reach {LITTLE_REACH:g}; as advice for everywhere: --set reach={ADVICE:g}"
-    return f"{sides}, so what they ask for stays where they ask for it ({reach})."
+    reach = f"reach {little:g}; as advice for everywhere: --set reach={advice:g}"
+    return f"{sides}, so they move the rest as little as they can ({reach})."
 
 
 def _number(reach: float | hr.settings.Fading) -> str:
     if isinstance(reach, hr.settings.Fading):
-        return f"{reach.first:g}, after {counted(reach.updates, 'update')} {reach.last:g}"
+        updates = hr.constraints.counted(reach.updates, "update")
+        return f"{reach.first:g}, after {updates} {reach.last:g}"
     return f"{reach:g}"
 
 

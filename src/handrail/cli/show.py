@@ -22,7 +22,7 @@ def show(
     ] = None,
     modules: Imports = None,
 ) -> None:
-    """Draw score, loss, violation, the policy and the proof, and print the table."""
+    """Draw score, loss, violation, influence, the policy and its proof, and print the table."""
     import_modules(modules)
     runs = [run for run in hr.runs.open_runs(folder) if run.records()]
     if not runs:

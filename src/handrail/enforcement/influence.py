@@ -13,6 +13,8 @@ from handrail.constraints import counted, html_table, state_in_words
 from handrail.enforcement.references import References
 from handrail.policies import Quantity
 
+_ROUNDING = 1e-6
+
 
 @final
 @dataclass(frozen=True, repr=False)
@@ -25,7 +27,7 @@ class Influence:
         quantity: what the policy decides: probabilities, or mean actions.
         largest_change: of any output, at any of them.
         at: (*observation_shape), the state where it is.
-        action: whose output changed most there.
+        action: whose output changed most there; of two probabilities the second.
         mean_before: that output before, averaged over the states.
         mean_after: the same after.
         mean_change: the largest change of an output at a state, averaged over states.
@@ -103,14 +105,17 @@ def influence_between(
 ) -> Influence:
     """From the policy's outputs (n, n_actions) at the reference states, before and after."""
     change = np.abs(after - before)
-    state, action = np.unravel_index(int(change.argmax()), change.shape)
+    state = int(change.max(axis=1).argmax())
+    # Of two probabilities one changes as the other does: rounding must not choose.
+    alike = change[state] >= (1.0 - _ROUNDING) * change[state].max()
+    action = int(np.flatnonzero(alike)[-1])
     return Influence(
         states=len(references),
         origin=references.origin,
         quantity=quantity,
         largest_change=float(change[state, action]),
         at=references.states[state],
-        action=int(action),
+        action=action,
         mean_before=float(before[:, action].mean()),
         mean_after=float(after[:, action].mean()),
         mean_change=float(change.max(axis=1).mean()),

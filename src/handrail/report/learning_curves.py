@@ -92,9 +92,10 @@ def draw_losses(axes: Axes, runs: Runs) -> None:
     """The mean loss over seeds; where there are safe returns, the part of it that is theirs."""
     batch = mean_over_seeds(_table(runs, lambda record: record.batch_loss))
     safe = mean_over_seeds(_table(runs, lambda record: record.safe_loss))
-    whole = batch + np.nan_to_num(safe)
-    axes.plot(whole, color=BLUE, linewidth=1.6, label=f"whole loss, {_mean_of(runs)}")
-    if not np.isnan(safe).all():
+    has_safe = not np.isnan(safe).all()
+    label = f"{'whole loss' if has_safe else 'loss'}, {_mean_of(runs)}"
+    axes.plot(batch + np.nan_to_num(safe), color=BLUE, linewidth=1.6, label=label)
+    if has_safe:
         axes.plot(safe, color=ORANGE, linewidth=1.4, linestyle="--", label="safe returns' part")
     _label(axes, "loss")
 
