@@ -127,14 +127,13 @@ def _lunar_lander() -> Sets:
 
 def _lunar_lander_boxes() -> tuple[Constraint, ...]:
     """As the file, with room: turn upright, brake near the ground, engines off after landing."""
-    low = np.array([-0.4, 0.3, -0.4, -0.6, 0.3, 0.0, 0.0, 0.0])
-    high = np.array([0.4, 1.4, 0.4, 0.0, 0.6, 0.4, 0.0, 0.0])
+    low = np.array([-0.5, 0.2, -0.8, -1.2, 0.3, -0.1, 0.0, 0.0])
+    high = np.array([0.5, 1.5, 0.8, 0.0, 0.8, 0.5, 0.0, 0.0])
     mirror = np.array([-1.0, 1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0])
     tilted_left = np.sort([low * mirror, high * mirror], axis=0)
-    falling = Box([-0.3, 0.1, -0.2, -1.0, -0.1, -0.1, 0, 0], [0.3, 0.5, 0.2, -0.5, 0.1, 0.1, 0, 0])
-    landed = Box(
-        [-0.2, -0.05, -0.05, -0.05, -0.1, -0.05, 1, 1], [0.2, 0.05, 0.05, 0.05, 0.1, 0.05, 1, 1]
-    )
+    falling = Box([-0.4, 0.1, -0.5, -1.4, -0.2, -0.3, 0, 0], [0.4, 0.6, 0.5, -0.5, 0.2, 0.3, 0, 0])
+    still = np.array([0.3, 0.1, 0.05, 0.05, 0.1, 0.05])
+    landed = Box([*-still, 1, 1], [*still, 1, 1])
     return (
         AtLeast(0.9, 0, landed, "landed, engines off"),
         AtLeast(0.9, 2, falling, "falling, brake"),

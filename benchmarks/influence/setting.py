@@ -61,7 +61,7 @@ class Setting:
 
     def in_short(self) -> Setting:
         """Enough to see that it runs."""
-        return self.lasting(6 if self.learner == "reinforce" else 2048)
+        return self.lasting(6 if self.learner == "reinforce" else 4096)
 
 
 def _reinforce(environment: str, title: str, id_: str, episodes: int, **others: Any) -> Setting:

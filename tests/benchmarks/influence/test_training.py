@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from benchmarks.influence.knowledge import BOXES, sets_of
 from benchmarks.influence.setting import CARTPOLE_PPO, CARTPOLE_REINFORCE, Setting
+from benchmarks.influence.supervision import Supervised
 from benchmarks.influence.training import HELD, Arm, Stopped, masked, train
 
 _GUARDED = ("rail", "reach_10", "mask")  # no acting policy breaks a bound in its place
@@ -37,6 +38,26 @@ def test_ppo_trains_in_every_way(arm: Arm) -> None:
         assert found.worst_violation is None
         assert found.first_influence is None
         assert found.final_violation > 1e-5  # a mask is no part of the policy
+
+
+def test_what_a_mask_forbids_is_never_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted from the actions, not from the distribution that the mask should leave."""
+    drawn: list[tuple[float, bool]] = []
+    step = Supervised.step
+
+    def noted(env: Supervised, action: Any) -> Any:
+        result = step(env, action)
+        drawn.append((result[-1]["cost"], result[-1]["in_place"]))
+        return result
+
+    monkeypatch.setattr(Supervised, "step", noted)
+    known = sets_of("cartpole")[BOXES]
+    expected: dict[Arm, bool] = {"mask": False, "lagrangian": True}
+    for arm, costs in expected.items():
+        drawn.clear()
+        found = train(CARTPOLE_PPO.lasting(1024), known, arm, 100, lambda: False)
+        assert sum(inside for _, inside in drawn) == found.steps_in_places > 0
+        assert any(cost for cost, _ in drawn) is costs
 
 
 @pytest.mark.parametrize("arm", ["plain", "rail"])
