@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from torch import nn
 import handrail as hr
 from handrail._types import Array
 from handrail.enforcement.influence import Influence
+from handrail.enforcement.rail import Rail
+from handrail.errors import UnsatisfiedConstraints
 from handrail.policies.quantity import PROBABILITY
 from handrail.report.change_panels import change_figure, first_holding_figure
 from handrail.report.plane import Plane
@@ -98,3 +101,16 @@ def test_the_first_holding_of_a_run_is_of_its_own_network(run: Run, tmp_path: Pa
     assert hr.measure(fresh, run.rulebook).worst_violation > 0.01
     paper = Run.create(tmp_path / "run", book([lean_left()], enforcement="none"))
     assert first_holding_figure(paper, PLANE) is None
+
+
+def test_a_first_holding_that_no_longer_succeeds_costs_nobody_a_report(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Rail, policy: hr.Policy) -> hr.Enforcement:
+        return replace(held, satisfied=False, reason="No time for a proof.")
+
+    held = hr.enforce(make_policy(run.rulebook, run.make_environment()), run.rulebook)
+    monkeypatch.setattr(Rail, "hold", fail)
+    with pytest.raises(UnsatisfiedConstraints, match="No time"):
+        hr.make_agent(run.rulebook)
+    assert first_holding_figure(run, PLANE) is None

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from handrail._types import Array
 from handrail.enforcement import Influence
+from handrail.errors import UnsatisfiedConstraints
 from handrail.policies import Policy, Quantity
 from handrail.report.drawing import (
     HALF,
@@ -92,7 +93,8 @@ def change_figure(
 def first_holding_figure(run: Run, plane: Plane | None = None) -> Figure | None:
     """What a run's constraints made of its fresh network, before its first step.
 
-    Computed again from the seed. None of a run that did not hold them exactly.
+    Computed again from the seed. None of a run that did not hold them exactly, or where that no
+    longer succeeds: another version did it, or a proof had more time.
 
     Args:
         run: whose first holding is shown.
@@ -101,7 +103,11 @@ def first_holding_figure(run: Run, plane: Plane | None = None) -> Figure | None:
     book = run.rulebook
     if book.settings.enforcement != "exact":
         return None
-    before, after = make_policy(book, run.make_environment()), make_agent(book)
+    before = make_policy(book, run.make_environment())
+    try:
+        after = make_agent(book)
+    except UnsatisfiedConstraints:
+        return None
     held = after.first_enforcement
     assert held is not None  # a file has constraints, and they are exact
     return change_figure(before, after.policy, book, plane, mark=held.influence)
