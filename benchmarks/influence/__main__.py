@@ -84,11 +84,11 @@ def read(studies: Sequence[Study], seeds: Sequence[int], folder: Path) -> Result
 
 @final
 class _Board(Watcher):
-    """A line whenever a cell ends."""
+    """A line whenever a cell is done."""
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         self._cells = cells
-        self._ended = 0
+        self._done = 0
         self._console = Console()
 
     @override
@@ -97,9 +97,13 @@ class _Board(Watcher):
 
     @override
     def on_end(self, number: int) -> None:
-        self._ended += 1
-        name = self._cells[number].name
-        self._console.print(f"{name} ({self._ended} of {len(self._cells)})", highlight=False)
+        """Also of those that never began, after Ctrl-C: these are not done."""
+        cell = self._cells[number]
+        if cell.is_done:
+            self._done += 1
+            self._console.print(
+                f"{cell.name} ({self._done} of {len(self._cells)})", highlight=False
+            )
 
     @override
     def on_notice(self, text: str) -> None:

@@ -63,3 +63,14 @@ def test_studies_share_cells_and_words_choose_among_them(tmp_path: Path) -> None
         assert set(plain) <= set(command.wanted(STUDIES, SEEDS, tmp_path, [study]))
     chosen = command.wanted(STUDIES, SEEDS, tmp_path, ["full", "cartpole", "ppo", "reach_10"])
     assert {(cell.setting.budget, cell.knowledge) for cell in chosen} == {(100_000, "full")}
+
+
+def test_only_what_is_done_is_said_to_be_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = Row(CARTPOLE_REINFORCE, "nothing", "plain").cells([0, 1], tmp_path)
+    board = command._Board([first, second])
+    first.path.write_text("{}")
+    board.on_end(1)
+    board.on_end(0)
+    assert capsys.readouterr().out == f"{first.name} (1 of 2)\n"
