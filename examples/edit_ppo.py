@@ -23,8 +23,12 @@ from stable_baselines3.common.env_util import make_vec_env
 import handrail as hr
 from handrail import sb3
 from handrail._types import Array
-from handrail.enforcement.influence import influence_between
-from handrail.enforcement.references import References, given_references, references_of_space
+from handrail.enforcement.references import (
+    References,
+    given_references,
+    influence_between,
+    references_of_space,
+)
 from handrail.learning.episode import Start, greedy, play
 
 CARTPOLE = "CartPole-v1"

@@ -130,8 +130,7 @@ Selection = Annotated[
 ]
 
 
-# How far what is known may move the rest of a policy, where experience of it has arrived (measured:
-# docs/explanation/influence.md); and where it is advice for everywhere.
+# How far what is known may move the rest of a policy: little, and as advice for everywhere.
 LITTLE_REACH, ADVICE = 1e-3, 10.0
 
 
@@ -154,6 +153,11 @@ class Fading(BaseModel):
             return self.last if updates else self.first
         return float(self.first * (self.last / (self.first or 1.0)) ** (updates / self.updates))
 
+
+# What "auto" is of constraints that cover both sides of a choice, and of one-sided ones (measured:
+# docs/explanation/influence.md).
+ADVICE_ALWAYS = Fading(first=ADVICE, last=ADVICE)
+LITTLE_ALWAYS = Fading(first=0.1 * LITTLE_REACH, last=LITTLE_REACH)
 
 Reach = Annotated[float, Field(ge=0.0)] | Fading | Literal["auto"]
 """0: only where a constraint speaks; 10 and more: advice for everywhere; "auto": see `Rail`."""
@@ -186,9 +190,9 @@ class _LearningSettings(BaseModel, ABC):
     (the paper: one state of each region at a time), with options in a mapping."""
     reach: Reach = "auto"
     """How far exact enforcement may move the policy where no constraint speaks: 0 (only where I
-    said) to 10 (take it as advice for everywhere); {first: 10, last: 0.001, updates: 1} fades as
-    experience arrives. auto does so where the constraints cover both sides of a choice, and is
-    0.001 from the beginning where they do not."""
+    said) to 10 (take it as advice for everywhere); {first: 10, last: 0.001, updates: 20} fades as
+    experience arrives. auto is 10 where the constraints cover both sides of a choice, and 0.001
+    (0.0001 before the first step) where they do not."""
     objective: Objective = "returns"
     """What the safe returns of one_step keep small: the returns (the paper) or the change of the
     network (parameters)."""

@@ -4,7 +4,6 @@ from handrail.enforcement.conflict import Conflict, impossible_at_one_state
 from handrail.enforcement.diagnosis import Diagnosis, diagnose, measure
 from handrail.enforcement.enforcer import Enforcer, Memory, make_enforcer
 from handrail.enforcement.exchange import contradiction
-from handrail.enforcement.influence import Influence, influence_between
 from handrail.enforcement.iteration import Enforcement
 from handrail.enforcement.one_step import (
     SafeReturns,
@@ -21,8 +20,10 @@ from handrail.enforcement.rail import (
     references_before_experience,
 )
 from handrail.enforcement.references import (
+    Influence,
     References,
     given_references,
+    influence_between,
     read_references,
     references_of_space,
 )

@@ -1,14 +1,14 @@
 """How far a policy has moved on reference states, and steps that take most of it back.
 
-Holding takes steps that are each the least elsewhere, to first order. All of them together need not
-be: a network bends on the way. So what they did is taken back wherever no constraint asked for it,
-step by step, and after every step the policy is made to obey again (the Levenberg-Marquardt
-method). The distance of the weights θ from those they started from, θ₀, is
+The policy is held the shortest way of the weights first. What that did is taken back wherever no
+constraint asked for it, step by step, and after every step the policy is made to obey again (the
+Levenberg-Marquardt method): further than steps that are each the least elsewhere come, for a
+network bends on the way. The distance of the weights θ from those they started from, θ₀, is
 
     f(θ) = Σ_j (y_j(θ) - y_j(θ₀))² + ρ ‖θ - θ₀‖²,
 
-with y and ρ as in `anchor`: the weights themselves count just enough to decide where the reference
-states do not. To first order around the present weights, with J the gradients of y,
+with y and ρ as in `elsewhere`: the weights themselves count just enough to decide where the
+reference states do not. To first order around the present weights, with J the gradients of y,
 d = y(θ) - y(θ₀) and D = θ - θ₀, a step Δ that keeps the constraints solves
 
     min ‖d + JΔ‖² + ρ ‖D + Δ‖² + μ ‖Δ‖²   subject to   lower ≤ A Δ ≤ upper.
@@ -31,7 +31,7 @@ from torch import Tensor
 from handrail._minimum_norm import solve_minimum_norm
 from handrail._types import Array
 from handrail.constraints import Rows
-from handrail.enforcement.anchor import Anchor
+from handrail.enforcement.elsewhere import Anchor
 from handrail.enforcement.enforcer import Enforcer
 from handrail.enforcement.iteration import Enforcement
 from handrail.enforcement.linearisation import Linearisation
@@ -46,7 +46,7 @@ from handrail.tangent import Gradient, restore, snapshot, take_step, unchanged_o
 _REACH = 1e-6
 
 # References, and coordinates of them: the cost of a step grows with their square.
-_COORDINATES = 200
+_COORDINATES = 256
 
 # Constraint rows that enter: those nearest to their bounds. The others are held by what follows.
 _ROWS = 400
@@ -55,10 +55,10 @@ _ROWS = 400
 # it; success does the opposite.
 _DAMPING, _DAMPED_BY = 1.0, 4.0
 
-_MAX_STEPS, _MAX_FAILURES = 40, 4
+_MAX_STEPS, _MAX_FAILURES = 60, 6
 
 # Two steps in a row that gain less than this part of the distance are the last.
-_WORTH_IT = 0.03
+_WORTH_IT = 0.01
 
 
 def come_closer(policy: Policy, closeness: Closeness, enforcer: Enforcer) -> list[Enforcement]:

@@ -22,7 +22,6 @@ from handrail.enforcement.conflict import (
     nearest_opposite,
 )
 from handrail.enforcement.elsewhere import Elsewhere
-from handrail.enforcement.influence import Influence
 from handrail.enforcement.linearisation import Linearisation
 from handrail.enforcement.program import (
     Geometry,
@@ -34,6 +33,7 @@ from handrail.enforcement.program import (
     solve_program,
     strict_solver,
 )
+from handrail.enforcement.references import Influence
 from handrail.enforcement.targets import Position, Targets
 from handrail.errors import UnsatisfiedConstraints
 from handrail.policies import Policy
@@ -52,9 +52,9 @@ MAX_ITERATIONS = 50
 _HALVINGS = 12
 
 # As long as the policy elsewhere matters: the most that is asked of a row at once (as a part of
-# what is asked where it does not), for so many iterations, and steps that must be cut to less than
-# this part show that references stand in the way.
-_GENTLY, _PATIENCE, _SHORT = 0.25, 30, 0.3
+# what is asked where it does not). References stand in the way when a step must be cut to less than
+# this part, or when so many iterations were not enough.
+_GENTLY, _SHORT, _PATIENCE = 0.25, 0.3, 10
 
 # A violation of so many tolerances is a matter of rounding; beyond, no tolerance is meant.
 _NEARLY = 100.0
@@ -206,6 +206,10 @@ def enforce_rows(policy: Policy, rows: Rows, tolerance: float, elsewhere: Elsewh
     history: list[Iteration] = []
     with unchanged_on_failure(policy) as start:
         reason = _relinearise(policy, rows, tolerance, elsewhere, history)
+        if reason and elsewhere.matters:  # nothing that the shortest way can hold is given up
+            restore(policy, start)
+            elsewhere.let_go()
+            reason = _relinearise(policy, rows, tolerance, elsewhere, history)
     if reason:
         restore(policy, start)
     return Enforcement(
@@ -232,8 +236,8 @@ def _relinearise(
     targets = Targets(rows, tolerance)
     trust = 1.0
     for number in range(MAX_ITERATIONS):
-        if number == _PATIENCE:
-            elsewhere.let_go()
+        if number and number % _PATIENCE == 0:
+            elsewhere.give_way()
         gently = elsewhere.matters
         asked = _GENTLY if gently else trust
         model = Linearisation(policy, rows, outputs)

@@ -25,15 +25,19 @@ from handrail.constraints import (
 )
 from handrail.enforcement.closeness import Closeness, come_closer
 from handrail.enforcement.diagnosis import measure
-from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.enforcer import Enforcer, make_enforcer
-from handrail.enforcement.influence import Influence, influence_between
 from handrail.enforcement.iteration import Enforcement
-from handrail.enforcement.references import References, given_references, references_around
+from handrail.enforcement.references import (
+    Influence,
+    References,
+    given_references,
+    influence_between,
+    references_around,
+)
 from handrail.errors import ExcessiveInfluence, InvalidArgument, InvalidPolicy
 from handrail.policies import CategoricalPolicy, Policy, action_limits
 from handrail.rulebook import AnyConstraints, constraints_of
-from handrail.settings import LITTLE_REACH, Everywhere, Selection, chosen_selection
+from handrail.settings import Everywhere, Selection, chosen_selection
 from handrail.tangent import Gradient, distance, restore, snapshot, unchanged_on_failure
 
 
@@ -187,7 +191,7 @@ def _obey(
 ) -> Enforcement:
     """Obey, come closer again, then prove; how, all in all."""
     closeness, start = Closeness(policy, references), snapshot(policy)
-    parts = [searching.hold(policy, Elsewhere(references, LITTLE_REACH))]
+    parts = [searching.hold(policy)]
     if parts[0].satisfied:
         parts += come_closer(policy, closeness, searching)
         parts.append(proving.hold(policy))

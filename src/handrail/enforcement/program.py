@@ -22,8 +22,8 @@ from scipy.linalg import cho_solve
 
 from handrail._minimum_norm import MinimumNorm, solve_minimum_norm
 from handrail._types import Array, Indices
-from handrail.enforcement.anchor import Anchor
 from handrail.enforcement.conflict import Contradiction
+from handrail.enforcement.elsewhere import Anchor
 from handrail.enforcement.linearisation import Linearisation
 from handrail.errors import SolverFailure
 from handrail.tangent import Gradient

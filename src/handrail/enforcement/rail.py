@@ -33,8 +33,8 @@ from handrail.errors import InvalidArgument
 from handrail.policies import Policy
 from handrail.rulebook import AnyConstraints, Rulebook, constraints_of, load_constraints
 from handrail.settings import (
-    ADVICE,
-    LITTLE_REACH,
+    ADVICE_ALWAYS,
+    LITTLE_ALWAYS,
     Fading,
     Reach,
     Selection,
@@ -122,10 +122,10 @@ def references_before_experience(
 class Rail:
     """Holds constraints on one policy, again and again.
 
-    With reach "auto" the first holding is advice for everywhere if the constraints cover both sides
-    of a choice, as those of a balanced pole do: then generalising is a gift. One-sided ones would
-    only push the policy to that side, so what they ask for stays where they ask for it. Once
-    experience arrives, it decides, and no holding takes it back.
+    With reach "auto" constraints that cover both sides of a choice, as those of a balanced pole do,
+    are advice for everywhere: generalising is a gift, and it steadies a learner whose updates are
+    noisy. One-sided ones would only push the policy to that side, so what they ask for stays where
+    they ask for it, before the first step most of all.
 
     Args:
         enforcer: of the constraints.
@@ -148,6 +148,7 @@ class Rail:
         self._constraints = constraints
         self._reservoir = Reservoir(constraints, first)
         self._reach = reach
+        self._auto: Fading | None = None
 
     def hold(self, policy: Policy) -> Enforcement:
         """Make the policy obey, in place; on failure it is as it was."""
@@ -164,8 +165,10 @@ class Rail:
             return self._reach
         if self._reach != "auto":
             return Fading(first=self._reach, last=self._reach)
-        rows = expand(self._constraints, policy).rows(per_region=1)
-        return Fading(first=ADVICE if cover_both_sides(rows) else LITTLE_REACH)
+        if self._auto is None:
+            rows = expand(self._constraints, policy).rows(per_region=1)
+            self._auto = ADVICE_ALWAYS if cover_both_sides(rows) else LITTLE_ALWAYS
+        return self._auto
 
     def learned_from(self, states: ArrayLike) -> None:
         """Experience arrives: the states (n, *observation_shape) of a rollout."""

@@ -13,7 +13,7 @@ import handrail as hr
 from handrail._minimum_norm import MinimumNorm
 from handrail._types import Array
 from handrail.constraints import expand
-from handrail.enforcement.anchor import Anchor
+from handrail.enforcement.elsewhere import Anchor
 from handrail.enforcement.linearisation import Linearisation
 from handrail.enforcement.program import LeastChange, LeastInfluence
 from handrail.policies import GaussianPolicy, Policy
