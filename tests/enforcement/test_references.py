@@ -174,3 +174,15 @@ def test_mean_actions_before_and_after() -> None:
         found.with_names(["x", "phi"], ["torque", "brake"])
         == "mean torque 1.50 → 0.50 on average, at most 2 at (x = 0, phi = 0.5)"
     )
+
+
+def test_a_long_rollout_is_thinned_before_it_is_copied() -> None:
+    """Of 4,000 whole numbers every fourth counts, and of those 32, evenly."""
+    reservoir = Reservoir(RULES, None)
+    reservoir.add(np.stack([np.arange(4000), np.full(4000, 7)], axis=1).astype(np.uint16))
+    assert reservoir.references is not None
+    states = reservoir.references.states
+    assert states.dtype == np.float64
+    assert len(states) == 32
+    assert (states[0, 0], states[-1, 0]) == (0.0, 3996.0)
+    assert np.diff(states[:, 0]) == pytest.approx(3996 / 31, rel=0.25)

@@ -241,8 +241,9 @@ class Reservoir:
 
     def add(self, states: ArrayLike) -> None:
         """What a rollout (n, *observation_shape) has visited."""
-        visited = np.asarray(states, dtype=np.float64)
-        visited = visited.reshape(len(visited), *self._states.shape[1:])[::_EVERY]
+        # Few of them before anything is made of them: a rollout of images is large.
+        some = spread(np.asarray(states)[::_EVERY], _EVERY * _ENTER)
+        visited = some.astype(np.float64).reshape(len(some), *self._states.shape[1:])
         new = spread(visited[~self._places.contain(visited)], _ENTER)
         self._states = np.concatenate([spread(self._states, _KEPT), new])[-_KEPT:]
         self._rollouts += 1
