@@ -30,7 +30,7 @@ from typing import Any, final
 import numpy as np
 from scipy.linalg import cho_factor
 
-from handrail._types import Array
+from handrail._types import Array, Indices
 from handrail.enforcement.linearisation import Linearisation
 from handrail.enforcement.references import Influence, References, influence_between, spread
 from handrail.policies import Policy
@@ -60,9 +60,8 @@ class Anchor:
     def __init__(self, policy: Policy, states: Array, coordinates: int) -> None:
         self._policy = policy
         self._states = states
-        self._chosen = chosen = _chosen(policy, states, coordinates)
-        outputs = policy.outputs(states)
-        natural, gradients = policy.natural(outputs)
+        natural, gradients = policy.natural(policy.outputs(states))
+        self._chosen = chosen = _chosen(len(states), natural.shape[1], coordinates)
         self.values = _some(natural, chosen)  # y (n, k)
         self._weights = _some(gradients, chosen)  # (n, k, n_actions), on the raw outputs
         self.functionals = Functionals(policy, states, self._weights)
@@ -104,13 +103,12 @@ class Anchor:
         return pull_back(self._policy, self._states, lambda _, chunk: weights[chunk])
 
 
-def _chosen(policy: Policy, states: Array, most: int) -> Array | None:
-    """Which coordinate stands for each state (n,); None for all of them."""
-    k = policy.natural(policy.outputs(states[:1]))[0].shape[1]
-    return None if len(states) * k <= most or k == 1 else np.arange(len(states)) % k
+def _chosen(n: int, k: int, most: int) -> Indices | None:
+    """Which of k coordinates stands for each of n states (n,); None for all of them."""
+    return None if n * k <= most or k == 1 else np.arange(n) % k
 
 
-def _some(every: Array, chosen: Array | None) -> Array:
+def _some(every: Array, chosen: Indices | None) -> Array:
     """Of (n, k, …) one a state (n, 1, …), as long as all k together on average."""
     if chosen is None:
         return every

@@ -196,7 +196,7 @@ def cover_both_sides(rows: Rows) -> bool:
     lengths = np.linalg.norm(pushes, axis=1, keepdims=True)
     unit = np.unique(np.round(pushes / np.maximum(lengths, np.finfo(np.float64).tiny), 9), axis=0)
     # λ ≥ 0 with Σ λ = 1 and Σ λ_i push_i = 0.
-    _, missing = nnls(np.vstack([unit.T, np.ones(len(unit))]), _last(unit.shape[1] + 1))
+    _, missing = nnls(np.vstack([unit.T, np.ones(len(unit))]), np.eye(unit.shape[1] + 1)[-1])
     return bool(missing < _BALANCED)
 
 
@@ -209,7 +209,3 @@ def _pushes(rows: Rows) -> Array:
     of_row = rows.row_of_sample[alone]
     up, down = np.isfinite(rows.lower[of_row]), np.isfinite(rows.upper[of_row])
     return np.concatenate([weights[up], -weights[down]])
-
-
-def _last(n: int) -> Array:
-    return np.append(np.zeros(n - 1), 1.0)

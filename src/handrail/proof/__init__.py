@@ -1,8 +1,8 @@
 """It holds at every state of a region, or here is one where it does not."""
 
 from handrail.proof.branch_and_bound import Budget, Leaves
+from handrail.proof.cell_cache import CellCache
 from handrail.proof.certificate import (
-    CellCache,
     Certificate,
     Certificates,
     certify,

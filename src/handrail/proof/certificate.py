@@ -12,12 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
-from typing import Any, Literal, final, overload
+from typing import Literal, final, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
-from handrail._storage import tensor
 from handrail._types import Array, Mask
 from handrail.constraints import (
     Constraint,
@@ -31,7 +29,7 @@ from handrail.constraints import (
     refuse_wrong_types,
     state_in_words,
 )
-from handrail.errors import InvalidConstraint, InvalidPolicy, InvalidRun, ShapeMismatch
+from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
 from handrail.policies import ACTIVATIONS, IDENTITY, RELU, LayerArrays, Layers, Policy, Refusal
 from handrail.proof.bounder import Bounder
 from handrail.proof.branch_and_bound import Budget, Judge, Leaves, Watch, prove
@@ -39,7 +37,7 @@ from handrail.proof.margin import Margin, at_least, at_most
 from handrail.proof.relaxation import Relaxation, has_lines
 from handrail.proof.rounding import FLOAT64, Rounding, arithmetic_of, float32_is_whole
 from handrail.proof.vertex_bound import VertexBound
-from handrail.regions import Cells, Cover, ExactCover, Points, Region
+from handrail.regions import Cover, Points, Region
 from handrail.rulebook import AnyConstraints, constraints_of
 
 Status = Literal["certified", "counterexample", "unknown"]
@@ -519,93 +517,3 @@ def _bounder(layers: LayerArrays, margin: Margin, many_vertices: bool) -> tuple[
 
 # Cells that were proven for one network cover the region whatever the network is. After a small
 # update most of them can be proven again as they are, without the way there.
-
-
-# Start over when the cells have become this many times more than a proof from scratch needed.
-_TOO_MANY = 2
-
-
-@final
-@dataclass(frozen=True)
-class _Known:
-    """The cells of the last proof, and how many the last one from scratch needed."""
-
-    cells: Cells
-    from_scratch: int
-
-
-@final
-class CellCache:
-    """The proofs of one constraint on one region, one network after the other.
-
-    Args:
-        constraint: on the region.
-    """
-
-    def __init__(self, constraint: PlacedConstraint) -> None:
-        self._constraint = constraint
-        self._known: _Known | None = None
-
-    def certify(self, policy: Policy, budget: Budget) -> Certificate:
-        """As `certify`, from the cells that are known."""
-        known = self._known
-        if known is None:
-            answer = certify(policy, self._constraint, budget=budget)
-        else:
-            covers = [ExactCover(known.cells)]
-            answer = certify_from(policy, self._constraint, covers, budget=budget)
-        if answer.certified:
-            self._known = self._learned(answer, known)
-        return answer
-
-    def _learned(self, answer: Certificate, known: _Known | None) -> _Known | None:
-        assert self._constraint.region is not None  # it is on one
-        covers = self._constraint.region.covers()
-        both = np.isfinite(answer.lower) and np.isfinite(answer.upper)
-        # Two bounds have cells of their own each; of a curve or a ball, only its own cover knows
-        # how to become finer.
-        if both or len(covers) != 1 or not isinstance(covers[0], ExactCover) or not answer.leaves:
-            return None
-        cells = _together([leaf.cells for leaf in answer.leaves])
-        from_scratch = len(cells) if known is None else known.from_scratch
-        return None if len(cells) > _TOO_MANY * from_scratch else _Known(cells, from_scratch)
-
-    def memory(self) -> dict[str, NDArray[Any]]:
-        """What `recall` needs; nothing if nothing is known."""
-        if self._known is None:
-            return {}
-        cells = self._known.cells
-        return {
-            "low": cells.low,
-            "high": cells.high,
-            "simplex": cells.simplex,
-            "simplex_coordinates": cells.simplex_coordinates,
-            "from_scratch": np.array([self._known.from_scratch]),
-        }
-
-    def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from what was remembered."""
-        self._known = None
-        if memory:
-            assert self._constraint.region is not None  # it is on one
-            wide = self._constraint.region.n_coordinates
-            low = tensor(memory, "low", (None, wide))
-            coordinates = tensor(memory, "simplex_coordinates", (None,), "int64")
-            if len(low) == 0 or not set(coordinates.tolist()) <= set(range(wide)):
-                raise InvalidRun("The cells of a proof are those of another region.")
-            cells = Cells(
-                low,
-                tensor(memory, "high", low.shape),
-                tensor(memory, "simplex", (len(low), len(coordinates) + 1, len(coordinates))),
-                coordinates,
-            )
-            self._known = _Known(cells, int(tensor(memory, "from_scratch", (1,), "int64")[0]))
-
-
-def _together(blocks: list[Cells]) -> Cells:
-    return Cells(
-        np.concatenate([block.low for block in blocks]),
-        np.concatenate([block.high for block in blocks]),
-        np.concatenate([block.simplex for block in blocks]),
-        blocks[0].simplex_coordinates,
-    )
