@@ -8,6 +8,8 @@ import torch
 from torch import nn
 
 import handrail as hr
+from handrail.constraints import expand, violations_together
+from tests.conftest import small_policy
 
 
 def policy_with_probabilities(*probabilities: float) -> hr.CategoricalPolicy:
@@ -81,3 +83,20 @@ def test_long_tables_are_cut_and_say_so() -> None:
     text = str(hr.measure(policy_with_probabilities(0.2, 0.8), [rule]))
     assert "30 of 30 constraint rows beyond their bounds, by up to 0.3" in text
     assert "10 further rows no worse" in text
+
+
+def test_several_regions_in_one_pass_are_each_by_itself() -> None:
+    policy = small_policy(2, 3)
+    box = hr.Box([-1.0, -1.0], [1.0, 1.0])
+    rules = [
+        hr.AtLeast(0.4, 0, box, name="one"),
+        hr.Symmetric(box, mirror=[-1, 1], swap={0: 2, 2: 0}, within=0.1, name="two"),
+        hr.Between(0.2, 0.4, {1: 1, 2: 1}, box, name="three"),
+    ]
+    regional = expand(rules, policy).regional
+    blocks = [box.spread(5 + k) for k in range(3)]
+    together = violations_together(policy, regional, blocks)
+    for one, states, violations in zip(regional, blocks, together, strict=True):
+        rows = one.rows_at(states)
+        each = rows.violations_of(policy).reshape(len(states), -1).max(axis=1)
+        assert violations.tobytes() == each.tobytes()

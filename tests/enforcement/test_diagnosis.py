@@ -9,6 +9,7 @@ import torch
 
 import handrail as hr
 from handrail.constraints.expansion import expand
+from handrail.enforcement import conflict as conflict_module
 from handrail.enforcement import diagnosis
 from handrail.enforcement.conflict import find_conflict
 from tests.conftest import small_policy
@@ -159,3 +160,15 @@ def test_many_neighbours_that_ask_the_opposite_are_found_at_once() -> None:
     assert len(found.conflicts) == diagnosis._MOST_CONFLICTS
     for conflict in found.conflicts:
         assert conflict.distance == pytest.approx(2e-6)
+
+
+def test_rows_that_ask_the_same_at_one_state_need_no_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neighbouring regions share corners; what one row asks for is possible."""
+    rules = [at("a", 0, 0.4, *ORIGIN), hr.AtLeast(0.4, 0, hr.Box(-np.ones(3), np.zeros(3)))]
+    policy = small_policy()
+    expansion = expand(rules, policy)
+    rows = expansion.rows_with([expansion.regional[0].rows_at(ORIGIN[None])])
+    monkeypatch.setattr(conflict_module, "linprog", None)
+    assert conflict_module.impossible_at_one_state(rows) is None

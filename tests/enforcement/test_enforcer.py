@@ -15,7 +15,7 @@ import handrail as hr
 from handrail.constraints import Tolerance
 from handrail.constraints.expansion import expand
 from handrail.constraints.violations import violations_at
-from handrail.enforcement.candidates import Sample
+from handrail.enforcement.candidates import Sample, climb
 from handrail.enforcement.enforcer import (
     Enforcer,
     PointEnforcer,
@@ -160,7 +160,7 @@ def test_the_climb_finds_what_a_sample_misses() -> None:
     regional = expand([hr.AtLeast(0.5, 0, region)], policy).regional[0]
     sample = Sample(regional, region.spread(20))
     measured = sample.measure(policy)
-    climbed = sample.climb(policy, sample.worst(measured, 3).states)
+    climbed = climb(policy, [(sample, sample.worst(measured, 3))])[0]
     assert climbed.highest > measured.highest
     np.testing.assert_allclose(climbed.states[climbed.violations.argmax()], [1.0, 2.0], atol=0.05)
     assert region.contains(climbed.states).all()

@@ -177,7 +177,7 @@ def test_working_set_finds_the_answer_of_the_whole_program(
     whole = hr.safe_returns(policy, random_batch(), rules, 1e-2, objective, soft)
     monkeypatch.setattr(program.LeastReturns, "all_at_once", 10)
     monkeypatch.setattr(program.LeastChange, "all_at_once", 10)
-    monkeypatch.setattr(program, "_ADDED_PER_ROUND", 7)
+    monkeypatch.setattr(program, "_FIRST_ROUND", 7)
     parts = hr.safe_returns(policy, random_batch(), rules, 1e-2, objective, soft)
     scale = np.abs(whole.values).max()
     np.testing.assert_allclose(parts.values, whole.values, atol=1e-6 * scale)

@@ -162,3 +162,50 @@ def test_everything_works_without_numba(monkeypatch: pytest.MonkeyPatch) -> None
     assert policy.fused() is None
     agent = hr.Reinforce(gym.make("CartPole-v1", max_episode_steps=20), policy)
     assert len(agent.learn(episodes=2)) == 2
+
+
+@pytest.mark.parametrize("size", [1e-4, 1e-2, 1.0])
+@pytest.mark.parametrize("width", [1, 40, 300])
+def test_changes_of_the_weights_change_no_state_by_more_than_their_bound(
+    size: float, width: int
+) -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        policy = hr.CategoricalPolicy.mlp(spaces(3, 3), hidden=[width], seed=seed)
+        before = fused_of(policy).copy()
+        with torch.no_grad():
+            for parameter in policy.parameters:
+                parameter.add_(torch.from_numpy(rng.normal(size=parameter.shape)), alpha=size)
+        now = fused_of(policy)
+        centres, radii = rng.normal(size=(8, 3)), rng.choice([0.0, 0.01, 0.3, 3.0], size=(8, 3))
+        functional = rng.normal(size=3)
+        low, high = centres - radii, centres + radii
+        bounds = now.changes_since(before, functional, low, high)
+        for k in range(8):
+            states = rng.uniform(low[k], high[k], size=(500, 3))
+            states[:8] = np.where(rng.random((8, 3)) < 0.5, low[k], high[k])
+            changes = (now.raw(states) - before.raw(states)) @ functional
+            assert bounds[k, 0] - 1e-9 <= changes.min()
+            assert changes.max() <= bounds[k, 1] + 1e-9
+
+
+def test_a_change_of_units_that_are_on_is_bounded_by_itself() -> None:
+    """Opposite changes of two units cancel where both are affine, and so does their bound."""
+    policy = policy_of(1, 2, 2, fused=True)
+    inward, inward_bias, outward, outward_bias = policy.parameters
+    with torch.no_grad():
+        inward.fill_(1.0)
+        inward_bias.fill_(5.0)
+        outward.fill_(1.0)
+        outward_bias.zero_()
+        before = fused_of(policy).copy()
+        inward.add_(torch.tensor([[0.5], [-0.5]], dtype=torch.float64))
+    one, box = np.array([1.0, 0.0]), (np.array([[-1.0]]), np.array([[1.0]]))
+    bounds = fused_of(policy).changes_since(before, one, *box)
+    np.testing.assert_allclose(bounds, [[0.0, 0.0]], atol=1e-12)
+
+
+def fused_of(policy: hr.CategoricalPolicy) -> FusedNetwork:
+    fused = policy.fused()
+    assert fused is not None
+    return fused

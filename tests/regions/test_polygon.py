@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handrail._types import Array
+from handrail.regions import polygon
+from handrail.regions.polygon import Polygon
 from handrail.regions.polytope import Polytope
 from tests.support.regions import (
     around,
@@ -72,3 +74,25 @@ def test_triangles_are_the_whole_polygon(vertices: Array, turn: int) -> None:
     assert polygon.contains(nearest).all()
     assert polygon.contains(vertices).all()
     assert polygon.contains(polygon.sample(100, rng)).all()
+
+
+@settings(max_examples=50, deadline=None)
+@given(star_polygons())
+def test_the_nearest_point_is_the_nearest_of_a_fine_outline(vertices: Array) -> None:
+    """However many points are compared with all edges at a time."""
+    body = Polygon(vertices)
+    low, high = vertices.min(axis=0), vertices.max(axis=0)
+    size = high - low
+    points = np.random.default_rng(0).uniform(low - size, high + size, size=(50, 2))
+    found = body.nearest(points)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(polygon, "_POINTS_AT_ONCE", 7)
+        assert body.nearest(points).tobytes() == found.tobytes()
+    assert body.contains(found).all()
+    inside = body.contains(points)
+    assert found[inside].tobytes() == points[inside].tobytes()
+    shares = np.linspace(0.0, 1.0, 200)[:, None, None]
+    outline = (vertices + shares * (np.roll(vertices, -1, axis=0) - vertices)).reshape(-1, 2)
+    gaps = np.linalg.norm(points[:, None] - outline, axis=2).min(axis=1)
+    distances = np.linalg.norm(points - found, axis=1)
+    assert (distances[~inside] <= gaps[~inside] * (1.0 + 1e-9) + 1e-9 * size.max()).all()

@@ -32,6 +32,7 @@ from handrail.constraints.violations import (
     measure_fresh,
     measure_rows,
     violations_at,
+    violations_together,
 )
 from handrail.constraints.words import (
     bound_in_words,
@@ -77,4 +78,5 @@ __all__ = [
     "sample_controller",
     "state_in_words",
     "violations_at",
+    "violations_together",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, pairwise
 from typing import final
 
@@ -43,6 +44,12 @@ class Regional:
         rows = self.constraint.rows_at(states, self.n_actions)
         names = tuple(label.replace(self.constraint.name, self.name, 1) for label in rows.labels)
         return replace(rows, labels=names)
+
+    @cached_property
+    def row(self) -> Rows | None:
+        """What it says at any state; None if it relates several."""
+        row = self.rows_at(self.constraint.states[:1])
+        return row if len(row) == len(row.states) == 1 else None
 
     def inside_rows_at(self, states: Array, margin: float) -> Rows:
         """The same, by a margin inside the bounds."""

@@ -78,11 +78,6 @@ class Rows:
         """Of the policy as it is (n_rows,)."""
         return self.violations(self.values(policy.outputs(self.states)))
 
-    def worst_by_state(self, policy: Policy, n_states: int) -> Array:
-        """The worst of the rows of each state (n_states,), where all have as many."""
-        worst: Array = self.violations_of(policy).reshape(n_states, -1).max(axis=1)
-        return worst
-
     def is_equality(self) -> Mask:
         """Rows whose two bounds coincide (n_rows,)."""
         result: Mask = self.lower == self.upper

@@ -131,7 +131,37 @@ def measure_rows(policy: Policy, rows: Rows) -> Violations:
 
 def violations_at(policy: Policy, regional: Regional, states: Array) -> Array:
     """(n,) at states (n, n_coordinates) of the region: of the worst row of each."""
-    return regional.rows_at(states).worst_by_state(policy, len(states))
+    return violations_together(policy, [regional], [states])[0]
+
+
+def violations_together(
+    policy: Policy, regional: Sequence[Regional], blocks: Sequence[Array]
+) -> list[Array]:
+    """`violations_at` for states (n > 0, n_coordinates) of each of several regions, in one pass."""
+    pairs = list(zip(regional, blocks, strict=True))
+    # A row that is the same everywhere is not made for each state, with a name each.
+    rows = [one.rows_at(states) if one.row is None else None for one, states in pairs]
+    inputs = [
+        states if own is None else own.states for own, states in zip(rows, blocks, strict=True)
+    ]
+    ends = np.cumsum([len(states) for states in inputs])
+    outputs = np.split(policy.outputs(np.concatenate(inputs)), ends[:-1])
+    return [
+        _at_any_state(one.row, part) if own is None else _worst_of_each(own, part, len(states))
+        for (one, states), own, part in zip(pairs, rows, outputs, strict=True)
+    ]
+
+
+def _at_any_state(row: Rows | None, outputs: Array) -> Array:
+    """Of one row at many states (n,)."""
+    assert row is not None  # else there would be rows of each state
+    return row.violations((row.weights * outputs).sum(axis=1))
+
+
+def _worst_of_each(rows: Rows, outputs: Array, n_states: int) -> Array:
+    """Of several rows at each state (n_states,)."""
+    worst: Array = rows.violations(rows.values(outputs)).reshape(n_states, -1).max(axis=1)
+    return worst
 
 
 @final

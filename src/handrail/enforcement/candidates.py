@@ -11,20 +11,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import final
 
 import numpy as np
 
-from handrail._types import Array, Indices
+from handrail._types import Array, Indices, Mask
 from handrail.constraints import (
     Expansion,
     Regional,
     Rows,
     concatenate,
     violations_at,
+    violations_together,
 )
 from handrail.enforcement.linearisation import Linearisation
-from handrail.policies import Policy
+from handrail.policies import FusedNetwork, Policy
 from handrail.settings import MaximumDeviation, MaximumReturn
 from handrail.tangent import PolicyGradient
 
@@ -38,6 +40,16 @@ _PUSHED = 0.5
 
 # Of the region's size: the first step of the climb, and the step of its differences.
 _FIRST_STEP, _DIFFERENCE = 0.1, 1e-5
+
+# Of how far inside their bounds states can be at all. Those within this part of it are climbed
+# from, which from the worst states of a sample seldom gains as much.
+_NEAR = 0.1
+
+# Boxes of a region in which changes are bounded: more are tighter, and cost more.
+_PARTS = 8
+
+# Of log-odds, however they were computed.
+_ROUNDING = 1e-9
 
 
 @final
@@ -57,6 +69,24 @@ class Scored:
     def violated(self) -> Array:
         """The states that violate."""
         return self.states[self.violations > 0.0]
+
+    @property
+    def is_highest(self) -> Mask:
+        """Which states have the largest violation."""
+        result: Mask = self.violations == self.violations.max()
+        return result
+
+    def among(self, chosen: Mask) -> Scored:
+        """The chosen ones."""
+        return Scored(self.states[chosen], self.violations[chosen])
+
+    def or_better(self, states: Array, violations: Array) -> Scored:
+        """Of every state and one that it could be instead, the one that violates more."""
+        better = violations > self.violations
+        return Scored(
+            np.where(better[:, None], states, self.states),
+            np.where(better, violations, self.violations),
+        )
 
 
 @final
@@ -100,7 +130,7 @@ class Sample:
 
     def measure(self, policy: Policy) -> Scored:
         """The violation at every state of the sample."""
-        return Scored(self.states, self.rows.worst_by_state(policy, len(self.states)))
+        return Scored(self.states, violations_at(policy, self.regional, self.states))
 
     def worst(self, scored: Scored, count: int) -> Scored:
         """The worst states, no two of them close together: at most `count`."""
@@ -122,43 +152,163 @@ class Sample:
             open_ &= np.abs(scaled - scaled[index]).max(axis=1) >= _APART
         return np.array(chosen, dtype=np.intp)
 
-    def climb(self, policy: Policy, starts: Array) -> Scored:
-        """Projected-gradient ascent of the violation, from several states at once."""
-        region = self.regional.region
-        low, high = region.bounds
-        varying = np.flatnonzero(high > low)
-        best = Scored(starts, violations_at(policy, self.regional, starts))
-        step = _FIRST_STEP
-        for _ in range(_CLIMB_STEPS):
-            slope = self._slope(policy, best.states, varying)
-            size = np.linalg.norm(slope, axis=1, keepdims=True)
-            direction = slope / np.maximum(size, np.finfo(np.float64).tiny)
-            moved = best.states.copy()
-            moved[:, varying] += step * direction * self.scale[varying]
-            moved = region.project(moved)
-            violations = violations_at(policy, self.regional, moved)
-            better = violations > best.violations
-            best = Scored(
-                np.where(better[:, None], moved, best.states),
-                np.where(better, violations, best.violations),
-            )
-            step /= 2.0
-        return best
+    @cached_property
+    def varying(self) -> Indices:
+        """The coordinates in which the region extends."""
+        low, high = self.regional.region.bounds
+        return np.flatnonzero(high > low)
 
-    def _slope(self, policy: Policy, states: Array, varying: Indices) -> Array:
-        """Central differences of the violation (n, n_varying), per region's size.
+    def around(self, states: Array) -> Array:
+        """A little further from each state along each varying coordinate: one after the other."""
+        shifts = np.zeros((len(self.varying), 1, states.shape[1]))
+        for k, coordinate in enumerate(self.varying):
+            shifts[k, 0, coordinate] = _DIFFERENCE * self.scale[coordinate]
+        return (states + shifts).reshape(-1, states.shape[1])
+
+    def uphill(self, scored: Scored, around: Array, step: float) -> Array:
+        """The states, moved along their slopes by a part of the region's size, inside of it.
 
         By differences rather than derivatives: the same for constraints that relate states.
+
+        Args:
+            scored: where they are.
+            around: the violations at the states `around` them.
+            step: part of the region's size.
         """
-        n = len(states)
-        shifts = np.zeros((2, len(varying), 1, states.shape[1]))
-        for k, coordinate in enumerate(varying):
-            shifts[0, k, 0, coordinate] = _DIFFERENCE * self.scale[coordinate]
-        shifts[1] = -shifts[0]
-        around = (states + shifts).reshape(-1, states.shape[1])
-        violations = violations_at(policy, self.regional, around).reshape(2, len(varying), n)
-        slope: Array = (violations[0] - violations[1]).T / (2.0 * _DIFFERENCE)
-        return slope
+        varying = self.varying
+        slope = (around.reshape(len(varying), len(scored.states)) - scored.violations).T
+        size = np.linalg.norm(slope, axis=1, keepdims=True)
+        direction = slope / np.maximum(size, np.finfo(np.float64).tiny)
+        moved = scored.states.copy()
+        moved[:, varying] += step * direction * self.scale[varying]
+        return self.regional.region.project(moved)
+
+
+def climb(policy: Policy, starts: Sequence[tuple[Sample, Scored]]) -> list[Scored]:
+    """Projected-gradient ascent of the violation from some states of each region, all at once."""
+    samples, best = [sample for sample, _ in starts], [scored for _, scored in starts]
+    regional = [sample.regional for sample in samples]
+    step = _FIRST_STEP
+    for _ in range(_CLIMB_STEPS):
+        around = [sample.around(one.states) for sample, one in zip(samples, best, strict=True)]
+        slopes = violations_together(policy, regional, around)
+        moved = [
+            sample.uphill(one, slope, step)
+            for sample, one, slope in zip(samples, best, slopes, strict=True)
+        ]
+        reached = violations_together(policy, regional, moved)
+        best = [
+            one.or_better(states, violations)
+            for one, states, violations in zip(best, moved, reached, strict=True)
+        ]
+        step /= 2.0
+    return best
+
+
+@final
+class Screen:
+    """A sample of which only those states are measured that may be near their bounds.
+
+    From the weights then and now it is bounded, box by box, how far the log-odds can have moved
+    since a state was measured. What comes out depends on the present policy alone.
+
+    Args:
+        sample: all of it.
+    """
+
+    def __init__(self, sample: Sample) -> None:
+        self.sample = sample
+        states, parts = sample.states, _parts(sample)
+        self._part = np.concatenate([np.full(len(one), k) for k, one in enumerate(parts)])
+        self._part = self._part[np.argsort(np.concatenate(parts))]  # (n,) of each state
+        self._low = np.stack([states[one].min(axis=0) for one in parts])
+        self._high = np.stack([states[one].max(axis=0) for one in parts])
+        self._network: FusedNetwork | None = None
+        self._log_odds = np.empty((len(states), 2))  # between which they are
+
+    @cached_property
+    def _nearness(self) -> float:
+        room = self.sample.regional.rows_at(self.sample.states[:1]).room().min()
+        return _NEAR * float(room) if np.isfinite(room) else _NEAR
+
+    @cached_property
+    def _row(self) -> Rows | None:
+        """What the constraint says, if it is about the log-odds of some actions."""
+        row = self.sample.regional.row
+        alike = row is not None and row.quantity.adds_up and set(row.weights.flat) == {0.0, 1.0}
+        return row if alike else None
+
+    def near(self, policy: Policy) -> Scored:
+        """The states that are violated or nearly so, and the worst, whatever it is."""
+        network, row = policy.fused(), self._row
+        if network is None or row is None:
+            scored = self.sample.measure(policy)
+            return scored.among((scored.violations > -self._nearness) | scored.is_highest)
+        self._follow(network, row)
+        scored = Scored(self.sample.states, self._highest_violations(row))
+        asked = (scored.violations > -self._nearness) | scored.is_highest
+        known = np.zeros(len(asked), dtype=bool)
+        while asked.any():
+            scored.violations[asked] = self._measured(policy, row, asked)
+            known |= asked
+            # Whatever is not known is at most what it says: done, if the worst of all is known.
+            asked = ~known & (scored.violations > scored.violations[known].max())
+        return scored.among(known & ((scored.violations > -self._nearness) | scored.is_highest))
+
+    def _follow(self, network: FusedNetwork, row: Rows) -> None:
+        """The weights have moved."""
+        then, self._network = self._network, network.copy()
+        if then is None or not network.has_shape_of(then):
+            self._forget()
+            return
+        wanted = row.weights[0] == 1.0
+        unit = np.eye(len(wanted))
+        changes = np.stack(
+            [
+                network.changes_since(then, one - other, self._low, self._high)
+                for one, other in product(unit[wanted], unit[~wanted])
+            ]
+        )
+        if not np.isfinite(changes).all():  # whoever measures says what is wrong with the weights
+            self._forget()
+            return
+        # Log-odds of sums of probabilities change by no more than those of any two.
+        least, most = changes[..., 0].min(axis=0), changes[..., 1].max(axis=0)
+        self._log_odds += np.stack([least - _ROUNDING, most + _ROUNDING], axis=1)[self._part]
+
+    def _forget(self) -> None:
+        self._log_odds[:] = -np.inf, np.inf
+
+    def _highest_violations(self, row: Rows) -> Array:
+        """What they are at most (n,)."""
+        with np.errstate(over="ignore"):
+            least, most = (1.0 / (1.0 + np.exp(-self._log_odds))).T
+        highest: Array = np.maximum(row.lower - least, most - row.upper)
+        return highest
+
+    def _measured(self, policy: Policy, row: Rows, asked: Mask) -> Array:
+        """The violations of some states, and their log-odds from now on."""
+        outputs = policy.outputs(self.sample.states[asked])
+        wanted = row.weights[0] == 1.0
+        tiny = np.finfo(np.float64).tiny
+        logs = [np.log(np.maximum(outputs[:, of].sum(axis=1), tiny)) for of in (wanted, ~wanted)]
+        log_odds = (logs[0] - logs[1])[:, None]
+        self._log_odds[asked] = log_odds + _ROUNDING * (1.0 + np.abs(log_odds)) * [-1.0, 1.0]
+        return row.violations((row.weights * outputs).sum(axis=1))
+
+
+def _parts(sample: Sample) -> list[Indices]:
+    """Neighbouring states of a sample, a few times halved across where they extend most."""
+    parts = [np.arange(len(sample.states))]
+    while 2 * len(parts) <= min(_PARTS, len(sample.states)):
+        parts = [half for part in parts for half in _halves(sample.states / sample.scale, part)]
+    return parts
+
+
+def _halves(scaled: Array, part: Indices) -> tuple[Indices, Indices]:
+    widest = np.ptp(scaled[part], axis=0).argmax()
+    order = part[np.argsort(scaled[part, widest], kind="stable")]
+    return order[: len(order) // 2], order[len(order) // 2 :]
 
 
 @final

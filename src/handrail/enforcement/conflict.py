@@ -121,7 +121,7 @@ def impossible_at_one_state(rows: Rows) -> Conflict | None:
     for i in np.flatnonzero(rows.is_about_one_state()):
         groups.setdefault(rows.first_states[i].tobytes(), []).append(int(i))
     for group in groups.values():
-        if len(group) > 1 and not exist_together(group, rows):
+        if _ask_differently(group, rows) and not exist_together(group, rows):
             smallest = list(group)
             for row in group:
                 rest = [i for i in smallest if i != row]
@@ -129,6 +129,14 @@ def impossible_at_one_state(rows: Rows) -> Conflict | None:
                     smallest = rest
             return describe(np.array(smallest), rows, at_one_state=True)
     return None
+
+
+def _ask_differently(group: list[int], rows: Rows) -> bool:
+    """Whether there are two demands among them: neighbouring regions make one at shared corners."""
+    if len(group) == 1:
+        return False
+    asked = {(rows.weights[rows.samples[i]].tobytes(), rows.lower[i], rows.upper[i]) for i in group}
+    return len(asked) > 1
 
 
 def exist_together(group: list[int], rows: Rows) -> bool:

@@ -41,6 +41,9 @@ from handrail.rulebook import AnyConstraints, constraints_of
 # States closer than this, relative to the largest coordinate of any, nearly coincide.
 _NEARLY_COINCIDE = 1e-3
 
+# Of the rows among which conflicts are sought, and whose condition is told.
+_ROWS_AT_ONCE = 400
+
 _MOST_CONFLICTS = 10
 
 # Of conflicts that only the linear model shows: to search for each takes seconds.
@@ -198,10 +201,10 @@ def _conflicts(
         if not len(left):
             break
         chosen = left
-        if len(left) > LeastChange.all_at_once:
+        if len(left) > _ROWS_AT_ONCE:
             # Conflicts live among rows that are violated or nearly so.
             need = np.maximum(lower, -upper)[left]
-            chosen = left[np.argsort(-need, kind="stable")[: LeastChange.all_at_once]]
+            chosen = left[np.argsort(-need, kind="stable")[:_ROWS_AT_ONCE]]
         matrix = LeastChange(model).matrix(chosen)
         if not solve_minimum_norm(matrix, lower[chosen], upper[chosen]).contradictory:
             break
@@ -286,7 +289,7 @@ def _close_pairs(states: Array) -> Indices:
 
 def _condition(model: Linearisation) -> float:
     """Condition of the kernel on at most a working set of rows, scaled to a unit diagonal."""
-    step = -(-len(model) // LeastChange.all_at_once)
+    step = -(-len(model) // _ROWS_AT_ONCE)
     kernel = model.kernel(np.arange(0, len(model), step))
     lengths = np.sqrt(np.diag(kernel))
     if not lengths.all():

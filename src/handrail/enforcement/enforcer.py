@@ -26,7 +26,7 @@ from handrail.constraints import (
     measure_rows,
     violations_at,
 )
-from handrail.enforcement.candidates import Candidates, Sample, Scored
+from handrail.enforcement.candidates import Candidates, Sample, Scored, Screen, climb
 from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.exchange import Exchange, Found
 from handrail.enforcement.iteration import Enforcement, enforce_rows
@@ -276,6 +276,7 @@ class RegionEnforcer(Enforcer):
         self._expansion = expansion
         self._selection = selection
         self._samples = tuple(Sample.of(one, selection.sample) for one in expansion.regional)
+        self._screens = tuple(Screen(sample) for sample in self._samples)
         self._caches = tuple(
             CellCache(one.constraint.moved_to(one.region, one.name)) for one in expansion.regional
         )
@@ -317,13 +318,14 @@ class RegionEnforcer(Enforcer):
 
     def _search(self, policy: Policy) -> Found:
         """On the sample, and uphill from its worst states."""
-        violated, worst = [], -np.inf
-        for sample in self._samples:
-            measured = sample.measure(policy)
-            climbed = sample.climb(policy, sample.worst(measured, _STATES_A_ROUND).states)
-            worst = max(worst, measured.highest, climbed.highest)
-            violated.append(sample.worst(climbed, _STATES_A_ROUND).violated)
-        return Found(violated, worst)
+        near = [(one.sample, one.near(policy)) for one in self._screens]
+        starts = [(sample, sample.worst(scored, _STATES_A_ROUND)) for sample, scored in near]
+        climbed = climb(policy, starts)
+        violated = [
+            sample.worst(scored, _STATES_A_ROUND).violated
+            for sample, scored in zip(self._samples, climbed, strict=True)
+        ]
+        return Found(violated, max(scored.highest for scored in climbed))
 
     def _prove(self, policy: Policy) -> Found:
         budget = Budget(self._selection.cells, self._selection.seconds)

@@ -13,6 +13,7 @@ from handrail.policies.activation import (
     Sigmoidal,
 )
 from handrail.policies.categorical import CategoricalPolicy, as_categorical
+from handrail.policies.fused_network import FusedNetwork
 from handrail.policies.gaussian import GaussianPolicy
 from handrail.policies.layers import LayerArrays, Layers, Refusal, first_layer
 from handrail.policies.network import Architecture, Tensors, load_weights, pack_policy
@@ -33,6 +34,7 @@ __all__ = [
     "CategoricalPolicy",
     "Clipping",
     "Convex",
+    "FusedNetwork",
     "GaussianPolicy",
     "LayerArrays",
     "Layers",

@@ -253,6 +253,71 @@ def kernel(
 
 
 @_compile
+def changes(
+    inward: Array,
+    inward_bias: Array,
+    outward: Array,
+    new_inward: Array,
+    new_inward_bias: Array,
+    new_outward: Array,
+    centres: Array,
+    radii: Array,
+) -> Array:
+    """Between what (n, 2) one output less its bias changes in n boxes, from old to new weights.
+
+    Units that are on at both weights all over a box are affine there, and so is the sum of their
+    changes; those that are off change nothing. Of others q·relu(h) each is bounded by itself:
+    q'(relu(h') - relu(h)) + (q' - q) relu(h). Here `outward` is (n_hidden,).
+    """
+    n_observations, n_hidden = inward.shape
+    step, step_bias = new_inward - inward, new_inward_bias - inward_bias
+    sizes, new_sizes, step_sizes = np.abs(inward), np.abs(new_inward), np.abs(step)
+    nothing = np.zeros(n_hidden)
+    block = np.empty((5, _BLOCK))
+    on = np.empty(_BLOCK)
+    slope = np.empty(n_observations)
+    result = np.empty((centres.shape[0], 2))
+    for k in range(centres.shape[0]):
+        constant = lowest = highest = 0.0
+        slope[:] = 0.0
+        for first in range(0, n_hidden, _BLOCK):
+            last = min(first + _BLOCK, n_hidden)
+            n = last - first
+            h, dh, reach = block[0, :n], block[1, :n], block[2, :n]
+            new_reach, step_reach = block[3, :n], block[4, :n]
+            _set_rows(h, inward_bias, centres[k], inward, first)
+            _set_rows(dh, step_bias, centres[k], step, first)
+            _set_rows(reach, nothing, radii[k], sizes, first)
+            _set_rows(new_reach, nothing, radii[k], new_sizes, first)
+            _set_rows(step_reach, nothing, radii[k], step_sizes, first)
+            old_out, new_out = outward[first:last], new_outward[first:last]
+            for j in range(n):
+                q, new_q, new_h = old_out[j], new_out[j], h[j] + dh[j]
+                is_on = h[j] >= reach[j] and new_h >= new_reach[j]
+                is_off = h[j] <= -reach[j] and new_h <= -new_reach[j]
+                on[j] = 1.0 if is_on else 0.0
+                open_ = 0.0 if is_on or is_off else 1.0
+                constant += on[j] * (new_q * new_h - q * h[j])
+                down = new_q * min(0.0, dh[j] - step_reach[j])
+                up = new_q * max(0.0, dh[j] + step_reach[j])
+                at_most = (new_q - q) * max(0.0, h[j] + reach[j])
+                lowest += open_ * (min(down, up) + min(0.0, at_most))
+                highest += open_ * (max(down, up) + max(0.0, at_most))
+            for i in range(n_observations):
+                old_row, new_row = inward[i, first:last], new_inward[i, first:last]
+                total = 0.0
+                for j in range(n):
+                    total += on[j] * (new_out[j] * new_row[j] - old_out[j] * old_row[j])
+                slope[i] += total
+        spread = 0.0
+        for i in range(n_observations):
+            spread += abs(slope[i]) * radii[k, i]
+        result[k, 0] = constant - spread + lowest
+        result[k, 1] = constant + spread + highest
+    return result
+
+
+@_compile
 def draw(
     inward: Array,
     inward_bias: Array,

@@ -103,6 +103,44 @@ class FusedNetwork:
         flat, contiguous = self._flat(states), np.ascontiguousarray(weights)
         return compiled.kernel(inward, inward_bias, outward, flat, contiguous)
 
+    def copy(self) -> FusedNetwork:
+        """The network as it is now, whatever becomes of the parameters."""
+        other = FusedNetwork.__new__(FusedNetwork)
+        other._flattens = self._flattens
+        inward, inward_bias, outward, outward_bias = (one.copy() for one in self._weights)
+        other._weights = (inward, inward_bias, outward, outward_bias)
+        return other
+
+    def has_shape_of(self, other: FusedNetwork) -> bool:
+        """Whether it is the same network but for the weights."""
+        pairs = zip(self._weights, other._weights, strict=True)
+        return all(one.shape == another.shape for one, another in pairs)
+
+    def changes_since(self, old: FusedNetwork, functional: Array, low: Array, high: Array) -> Array:
+        """Between what (n, 2) functional · outputs has changed, everywhere in n boxes.
+
+        Args:
+            old: of the same shape, at other weights.
+            functional: (n_actions,).
+            low: (n, n_observations), of the boxes.
+            high: (n, n_observations).
+        """
+        from handrail.policies import _passes as compiled
+
+        bounds = compiled.changes(
+            *old._toward(functional),
+            *self._toward(functional),
+            0.5 * (low + high),
+            0.5 * (high - low),
+        )
+        changes: Array = bounds + functional @ (self._weights[3] - old._weights[3])
+        return changes
+
+    def _toward(self, functional: Array) -> tuple[Array, Array, Array]:
+        """The network whose one output this is, but for its bias."""
+        inward, inward_bias, outward, _ = self._weights
+        return inward, inward_bias, functional @ outward
+
     def _flat(self, states: Array) -> Array:
         flat = states.reshape(len(states), -1) if self._flattens else states
         if flat.shape[1:] != (self.n_observations,):

@@ -26,6 +26,9 @@ _CERTAIN = 4e-16
 # Products of smaller numbers underflow, and the rule above does not hold for them.
 _SMALL = 1e-140
 
+# Points that are compared with all edges together.
+_POINTS_AT_ONCE = 4096
+
 
 def orientation(a: Point, b: Point, c: Point) -> int:
     """+1 if a → b → c turns left, -1 if it turns right, 0 if the three are on a line."""
@@ -201,33 +204,31 @@ class Polygon:
     def contains(self, points: Array) -> Mask:
         """Which of the points (n, 2) lie inside, or on the boundary up to rounding."""
         inside = np.zeros(len(points), dtype=bool)
-        for start, end in self._edges():
-            spans = (start[1] <= points[:, 1]) != (end[1] <= points[:, 1])
+        for start, end in zip(*self._edges, strict=True):
             if start[1] != end[1]:
+                spans = (start[1] <= points[:, 1]) != (end[1] <= points[:, 1])
                 share = (points[:, 1] - start[1]) / (end[1] - start[1])
                 inside ^= spans & (points[:, 0] < start[0] + share * (end[0] - start[0]))
         near = np.abs(self._scaling.forth(points)).max(axis=1, initial=0.0)
         doubtful = np.flatnonzero(~inside & (near <= 1.0 + self._scaling.slack))
-        inside[doubtful] = self._touches(points[doubtful])
+        for some in _blocks(doubtful):
+            inside[some] = self._touches(points[some])
         return inside
 
     def nearest(self, points: Array) -> Array:
         """The nearest point of the polygon to each of the points (n, 2)."""
         result = np.array(points, dtype=np.float64)
-        outside = np.flatnonzero(~self.contains(points))
-        best = np.full(len(outside), np.inf)
-        for start, end in self._edges():
-            candidates = _nearest_on_edge(points[outside], start, end)
-            distances = np.hypot(*(points[outside] - candidates).T)
-            closer = distances <= best
-            best[closer] = distances[closer]
-            result[outside[closer]] = candidates[closer]
+        for some in _blocks(np.flatnonzero(~self.contains(points))):
+            candidates = _nearest_on_edges(points[some], *self._edges)
+            ways = points[some] - candidates
+            closest = np.hypot(ways[..., 0], ways[..., 1]).argmin(axis=0)
+            result[some] = candidates[closest, np.arange(len(some))]
         return result
 
     def intervals(self, along: int, at: float) -> list[tuple[float, float]]:
         """Where a line along one coordinate, at a value of the other, runs inside."""
         crossings = []
-        for start, end in self._edges():
+        for start, end in zip(*self._edges, strict=True):
             low, high = start[1 - along], end[1 - along]
             if (low <= at) != (high <= at):
                 share = (at - low) / (high - low)
@@ -239,15 +240,15 @@ class Polygon:
     def _touches(self, points: Array) -> Mask:
         """Which points are as near to the boundary as rounding can tell."""
         scaled = self._scaling.forth(points)
-        near = np.zeros(len(points), dtype=bool)
-        for start, end in self._edges():
-            start, end = self._scaling.forth(start), self._scaling.forth(end)  # noqa: PLW2901
-            gaps = np.abs(scaled - _nearest_on_edge(scaled, start, end)).max(axis=1, initial=0.0)
-            near |= gaps <= self._scaling.slack
+        starts, ends = (self._scaling.forth(one) for one in self._edges)
+        gaps = np.abs(scaled - _nearest_on_edges(scaled, starts, ends)).max(axis=2)
+        near: Mask = gaps.min(axis=0) <= self._scaling.slack
         return near
 
-    def _edges(self) -> zip[tuple[Array, Array]]:
-        return zip(self._ordered, np.roll(self._ordered, -1, axis=0), strict=True)
+    @cached_property
+    def _edges(self) -> tuple[Array, Array]:
+        """Where they start and where they end, (m, 2) each."""
+        return self._ordered, np.roll(self._ordered, -1, axis=0)
 
 
 def _area(vertices: Array) -> float:
@@ -256,14 +257,26 @@ def _area(vertices: Array) -> float:
     return 0.5 * float(x @ np.roll(y, -1) - y @ np.roll(x, -1))
 
 
-def _nearest_on_edge(points: Array, start: Array, end: Array) -> Array:
-    along = (end - start) / np.abs(end - start).max()
-    share = (points - start) @ along / (along @ along) / np.abs(end - start).max()
-    share = np.clip(share, 0.0, 1.0)[:, None]
+def _nearest_on_edges(points: Array, starts: Array, ends: Array) -> Array:
+    """Of each of m edges the point that is nearest to each of the points (n, 2): (m, n, 2)."""
+    ways = ends - starts
+    lengths = np.abs(ways).max(axis=1)
+    along = ways / lengths[:, None]
+    from_starts = points - starts[:, None]
+    shares = (from_starts[..., 0] * along[:, :1] + from_starts[..., 1] * along[:, 1:]) / (
+        (along * along).sum(axis=1) * lengths
+    )[:, None]
+    shares = np.clip(shares, 0.0, 1.0)[:, :, None]
     # From the nearer end, so that both ends are reached without rounding.
-    before, after = start + share * (end - start), end - (1.0 - share) * (end - start)
-    result: Array = np.where(share < 0.5, before, after)
+    before = starts[:, None] + shares * ways[:, None]
+    after = ends[:, None] - (1.0 - shares) * ways[:, None]
+    result: Array = np.where(shares < 0.5, before, after)
     return result
+
+
+def _blocks(indices: Indices) -> list[Indices]:
+    """So many at a time that memory stays bounded whatever the number of edges."""
+    return [indices[i : i + _POINTS_AT_ONCE] for i in range(0, len(indices), _POINTS_AT_ONCE)]
 
 
 def _refuse_repeated(vertices: Array) -> None:

@@ -29,7 +29,7 @@ BLOCK_BYTES = 512 * 2**20
 TILE = 256
 
 # States whose activations fit in the cache together, block by block.
-_FEW = 64
+_FEW = 256
 
 
 @final
