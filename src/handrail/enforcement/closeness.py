@@ -21,7 +21,7 @@ M⁻¹ into kernels of as many rows as there are outputs and constraints, howeve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -40,10 +40,14 @@ from handrail.enforcement.references import References, spread
 from handrail.enforcement.targets import Targets
 from handrail.errors import InvalidPolicy, SolverFailure
 from handrail.policies import Policy
-from handrail.tangent import Gradient, restore, snapshot, take_step, unchanged_on_failure
-
-# Of ρ.
-_REACH = 1e-6
+from handrail.tangent import (
+    Gradient,
+    distance,
+    restore,
+    snapshot,
+    take_step,
+    unchanged_on_failure,
+)
 
 # References, and coordinates of them: the cost of a step grows with their square.
 _COORDINATES = 256
@@ -61,7 +65,38 @@ _MAX_STEPS, _MAX_FAILURES = 60, 6
 _WORTH_IT = 0.01
 
 
-def come_closer(policy: Policy, closeness: Closeness, enforcer: Enforcer) -> list[Enforcement]:
+def hold_closely(
+    policy: Policy, references: References, enforcer: Enforcer, reach: float
+) -> Enforcement:
+    """Make the policy obey, and take back what that changed elsewhere; on failure it is as it was.
+
+    Slower than to hold it the least way at once, and closer: for policies that are held once.
+
+    Args:
+        policy: changed in place.
+        references: where it should stay as it is.
+        enforcer: of the constraints. Proofs take longer than searches, and only the last policy
+            needs one.
+        reach: how much the weights themselves count (ρ).
+    """
+    closeness, searching = Closeness(policy, references, reach), enforcer.without_proof()
+    with unchanged_on_failure(policy) as start:
+        parts = [searching.hold(policy)]
+        if parts[0].satisfied:
+            parts += _come_closer(policy, closeness, searching)
+            if searching is not enforcer:
+                parts.append(enforcer.hold(policy))
+        if not parts[-1].satisfied:
+            restore(policy, start)
+    return replace(
+        parts[-1],
+        history=tuple(iteration for part in parts for iteration in part.history),
+        rounds=sum(part.rounds for part in parts),
+        parameter_change=distance(policy, start),
+    )
+
+
+def _come_closer(policy: Policy, closeness: Closeness, enforcer: Enforcer) -> list[Enforcement]:
     """Take back, step by step, what was changed, with all constraints held after each.
 
     Args:
@@ -135,14 +170,15 @@ class Closeness:
     Args:
         policy: may change from now on.
         references: where it should not.
+        reach: how much the weights themselves count (ρ).
     """
 
-    def __init__(self, policy: Policy, references: References) -> None:
+    def __init__(self, policy: Policy, references: References, reach: float) -> None:
         self._policy = policy
         self._start = snapshot(policy)
         self._states = spread(references.states, _COORDINATES)
         self._first = self._anchor(policy.in_float64(self._states))
-        self._ridge = self._first.ridge(_REACH)
+        self._ridge = self._first.ridge(reach)
 
     def distance(self) -> float:
         """Of the present weights: f."""

@@ -85,6 +85,10 @@ class Enforcer(ABC):
     def measure(self, policy: Policy) -> Violations:
         """Row by row, worst first; regions on a sample."""
 
+    @abstractmethod
+    def without_proof(self) -> Enforcer:
+        """Of the same constraints, by search; itself if it proves nothing."""
+
     @property
     @abstractmethod
     def active_states(self) -> tuple[Array, ...]:
@@ -162,6 +166,10 @@ class PointEnforcer(Enforcer):
     @override
     def measure(self, policy: Policy) -> Violations:
         return measure_rows(policy, self._rows)
+
+    @override
+    def without_proof(self) -> Enforcer:
+        return self
 
     @property
     @override
@@ -244,6 +252,10 @@ class SelectionEnforcer(Enforcer):
     @override
     def measure(self, policy: Policy) -> Violations:
         return measure_rows(policy, self._watched)
+
+    @override
+    def without_proof(self) -> Enforcer:
+        return self
 
     @property
     @override
@@ -359,6 +371,13 @@ class RegionEnforcer(Enforcer):
     @cached_property
     def _watched(self) -> Rows:
         return self._expansion.rows_with([sample.rows for sample in self._samples])
+
+    @override
+    def without_proof(self) -> Enforcer:
+        if not self._selection.prove:
+            return self
+        by_search = self._selection.model_copy(update={"prove": False})
+        return RegionEnforcer(self._expansion, by_search, self.tolerance)
 
     @property
     @override

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, final
@@ -15,7 +15,6 @@ from torch import nn
 from handrail._threads import one_thread
 from handrail._types import Array
 from handrail.constraints import (
-    Constraint,
     Tolerance,
     Violations,
     counted,
@@ -23,22 +22,24 @@ from handrail.constraints import (
     html_table,
     state_in_words,
 )
-from handrail.enforcement.closeness import Closeness, come_closer
+from handrail.enforcement.closeness import hold_closely
 from handrail.enforcement.diagnosis import measure
-from handrail.enforcement.enforcer import Enforcer, make_enforcer
+from handrail.enforcement.enforcer import make_enforcer
 from handrail.enforcement.iteration import Enforcement
 from handrail.enforcement.references import (
     Influence,
     References,
-    given_references,
     influence_between,
-    references_around,
+    references_from,
 )
 from handrail.errors import ExcessiveInfluence, InvalidArgument, InvalidPolicy
 from handrail.policies import CategoricalPolicy, Policy, action_limits
 from handrail.rulebook import AnyConstraints, constraints_of
-from handrail.settings import Everywhere, Selection, chosen_selection
-from handrail.tangent import Gradient, distance, restore, snapshot, unchanged_on_failure
+from handrail.settings import Selection, chosen_selection
+from handrail.tangent import Gradient, restore, unchanged_on_failure
+
+# Where the reference states do not decide, the weights do.
+_REACH = 1e-6
 
 
 @final
@@ -155,18 +156,13 @@ def edit(
     _check_change(max_change)
     allowed, chosen = Tolerance(tolerance), chosen_selection(selection, prove)
     given = constraints_of(constraints, policy)
-    expansion = expand(given, policy)
-    known = _references(references, given)
-    enforcer = make_enforcer(expansion, chosen, policy, allowed)
-    # Proofs take longer than searches, and only the last policy needs one.
-    searching = make_enforcer(expansion, _without_proof(chosen), policy, allowed)
+    enforcer = make_enforcer(expand(given, policy), chosen, policy, allowed)
+    known = references_from(references, given)
     before = measure(policy, given)
     clip = _clipping(policy, limits, known)
     outputs = clip(policy.outputs(known.states))
     with unchanged_on_failure(policy) as start:
-        enforcement = _obey(policy, known, searching, enforcer)
-        if not enforcement.satisfied:
-            restore(policy, start)
+        enforcement = hold_closely(policy, known, enforcer, _REACH)
         changed = clip(policy.outputs(known.states))
         effects = influence_between(known, outputs, changed, policy.quantity)
         after = measure(policy, given)
@@ -184,29 +180,6 @@ def edit(
         tolerance=enforcer.tolerance,
         reason=reason,
     )
-
-
-def _obey(
-    policy: Policy, references: References, searching: Enforcer, proving: Enforcer
-) -> Enforcement:
-    """Obey, come closer again, then prove; how, all in all."""
-    closeness, start = Closeness(policy, references), snapshot(policy)
-    parts = [searching.hold(policy)]
-    if parts[0].satisfied:
-        parts += come_closer(policy, closeness, searching)
-        parts.append(proving.hold(policy))
-    return replace(
-        parts[-1],
-        history=tuple(iteration for part in parts for iteration in part.history),
-        rounds=sum(part.rounds for part in parts),
-        parameter_change=distance(policy, start) if parts[-1].satisfied else 0.0,
-    )
-
-
-def _without_proof(selection: Selection) -> Selection:
-    if isinstance(selection, Everywhere):
-        return selection.model_copy(update={"prove": False})
-    return selection
 
 
 def _as_policy(policy: Policy | nn.Module) -> Policy:
@@ -243,14 +216,6 @@ def _clipping(
 def _is_finite(value: Any) -> bool:
     """A number at all, and finite."""
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _references(
-    states: ArrayLike | References | None, constraints: Sequence[Constraint]
-) -> References:
-    if states is None:
-        return references_around(constraints)
-    return states if isinstance(states, References) else given_references(states, constraints)
 
 
 def _excess(effects: Influence, max_change: float | None) -> str:

@@ -18,6 +18,7 @@ from scipy.optimize import nnls
 
 from handrail._types import Array
 from handrail.constraints import Constraint, Rows, Tolerance, expand
+from handrail.enforcement.closeness import hold_closely
 from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.enforcer import Enforcer, Memory, make_enforcer
 from handrail.enforcement.iteration import Enforcement
@@ -26,6 +27,7 @@ from handrail.enforcement.references import (
     Reservoir,
     given_references,
     references_around,
+    references_from,
     references_of_space,
     spread,
 )
@@ -78,21 +80,20 @@ def enforce(
     allowed, chosen = Tolerance(tolerance), chosen_selection(selection, prove)
     wanted = chosen_reach(reach)
     given = constraints_of(constraints, policy)
-    known = references_for(references, given)
     enforcer = make_enforcer(expand(given, policy), chosen, policy, allowed)
-    return Rail(enforcer, given, known, wanted).hold(policy)
+    return Rail(enforcer, given, _known(references, given), wanted).hold(policy)
 
 
-def references_for(
+def _known(
     given: ArrayLike | References | None, constraints: Sequence[Constraint]
 ) -> References | None:
-    """Those that a caller names; by default some around the constraints, if there are any."""
-    if given is None:
-        try:
-            return references_around(constraints)
-        except InvalidArgument:  # everything around is constrained
+    """None if nobody names any, and everything around the constraints is constrained."""
+    try:
+        return references_from(given, constraints)
+    except InvalidArgument:
+        if given is None:
             return None
-    return given if isinstance(given, References) else given_references(given, constraints)
+        raise
 
 
 def references_before_experience(
@@ -125,7 +126,8 @@ class Rail:
     With reach "auto" constraints that cover both sides of a choice, as those of a balanced pole do,
     are advice for everywhere: generalising is a gift, and it steadies a learner whose updates are
     noisy. One-sided ones would only push the policy to that side, so what they ask for stays where
-    they ask for it, before the first step most of all.
+    they ask for it. Before any experience there is time: then what holding moves elsewhere is taken
+    back step by step, as `edit` does.
 
     Args:
         enforcer: of the constraints.
@@ -152,8 +154,13 @@ class Rail:
 
     def hold(self, policy: Policy) -> Enforcement:
         """Make the policy obey, in place; on failure it is as it was."""
-        elsewhere = Elsewhere(self._reservoir.references, self.reach(policy))
-        held = self.enforcer.hold(policy, elsewhere)
+        references, reach = self._reservoir.references, self.reach(policy)
+        elsewhere = Elsewhere(references, reach)
+        if references is not None and elsewhere.matters and not self._reservoir.rollouts:
+            elsewhere.begin(policy)
+            held = hold_closely(policy, references, self.enforcer, reach)
+        else:
+            held = self.enforcer.hold(policy, elsewhere)
         return replace(held, influence=elsewhere.influence(policy))
 
     def reach(self, policy: Policy) -> float:

@@ -94,6 +94,15 @@ def given_references(
     return _unconstrained(array, constraints, origin)
 
 
+def references_from(
+    given: ArrayLike | References | None, constraints: Sequence[Constraint]
+) -> References:
+    """Those that a caller names; by default some around the constraints."""
+    if given is None:
+        return references_around(constraints)
+    return given if isinstance(given, References) else given_references(given, constraints)
+
+
 def read_references(path: Path, constraints: Sequence[Constraint]) -> References:
     """Given states that `numpy.save` wrote."""
     try:

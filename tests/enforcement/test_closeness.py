@@ -1,0 +1,93 @@
+"""Held once, and closely: what holding moved elsewhere is taken back, step by step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import handrail as hr
+from handrail.constraints import Tolerance, expand
+from handrail.enforcement.closeness import hold_closely
+from handrail.enforcement.elsewhere import Elsewhere
+from handrail.enforcement.enforcer import Enforcer, make_enforcer
+from handrail.enforcement.rail import Rail
+from handrail.enforcement.references import References
+from handrail.settings import Everywhere
+from tests.conftest import spaces
+
+BOX = hr.Box([0.5, 0.5], [0.7, 0.7])
+RULE = hr.AtLeast(0.9, 1, BOX, name="one side")
+
+
+def fresh() -> hr.CategoricalPolicy:
+    return hr.CategoricalPolicy.mlp(spaces(2, 2), [256], seed=0)
+
+
+def enforcer(policy: hr.Policy, prove: bool = False) -> Enforcer:
+    return make_enforcer(expand([RULE], policy), Everywhere(prove=prove), policy, Tolerance(None))
+
+
+def around() -> References:
+    states = np.random.default_rng(0).uniform(-1.0, 1.0, (600, 2))
+    return References(states[np.abs(states - 0.6).max(axis=1) > 0.3], "given")
+
+
+def mean_change(policy: hr.CategoricalPolicy) -> float:
+    states = around().states
+    change = policy.probabilities(states) - fresh().probabilities(states)
+    return float(np.abs(change).max(axis=1).mean())
+
+
+def test_closer_than_the_least_way_at_once_and_by_its_reach() -> None:
+    at_once = fresh()
+    enforcer(at_once).hold(at_once, Elsewhere(around(), 1e-4)).raise_if_unsatisfied()
+    closely = {}
+    for reach in (1e-2, 1e-4, 1e-6):
+        policy = fresh()
+        held = hold_closely(policy, around(), enforcer(policy), reach)
+        assert held.raise_if_unsatisfied().worst_violation <= 0.0
+        assert hr.measure(policy, [RULE]).worst_violation <= 0.0
+        closely[reach] = mean_change(policy)
+    assert closely[1e-6] < closely[1e-4] < closely[1e-2]
+    assert closely[1e-4] < 0.8 * mean_change(at_once)
+
+
+def test_with_a_proof_of_the_last_policy_only() -> None:
+    policy = fresh()
+    proving = enforcer(policy, prove=True)
+    searching = proving.without_proof()
+    assert searching is not proving
+    assert searching.without_proof() is searching
+    held = hold_closely(policy, around(), proving, 1e-4).raise_if_unsatisfied()
+    assert held.proven
+    assert hr.certify(policy, [RULE])[0].certified
+    # Taken back before it was proven, not after.
+    assert mean_change(policy) < 0.2
+
+
+def test_what_cannot_be_held_is_left_as_it_was() -> None:
+    policy = fresh()
+    before = [one.detach().clone() for one in policy.parameters]
+    rules = [RULE, hr.AtMost(0.1, 1, BOX, name="the opposite")]
+    chosen = make_enforcer(expand(rules, policy), Everywhere(), policy, Tolerance(None))
+    held = hold_closely(policy, around(), chosen, 1e-4)
+    assert not held.satisfied
+    assert "the opposite" in held.reason
+    assert held.parameter_change == 0.0
+    assert all(map(torch.equal, before, policy.parameters))
+
+
+def test_a_rail_holds_closely_before_experience_and_at_once_afterwards() -> None:
+    policy, closely = fresh(), fresh()
+    rail = Rail(enforcer(policy), [RULE], around(), "auto")
+    first = rail.hold(policy).raise_if_unsatisfied()
+    hold_closely(closely, around(), enforcer(closely), 1e-4)
+    assert all(map(torch.equal, policy.parameters, closely.parameters))
+    assert first.influence is not None
+    assert first.influence.mean_change == pytest.approx(mean_change(policy), rel=1e-9)
+    rail.learned_from(around().states[:40])
+    with torch.no_grad():
+        policy.parameters[-1].add_(torch.tensor([0.2, -0.2]))
+    again = rail.hold(policy).raise_if_unsatisfied()
+    assert 0 < again.iterations < first.iterations
