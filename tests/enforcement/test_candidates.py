@@ -246,7 +246,7 @@ SCREENED = [
 def screened_in_full(screen: Screen, policy: hr.CategoricalPolicy) -> Scored:
     """What a screen should give, from all violations."""
     measured = screen.sample.measure(policy)
-    return measured.among((measured.violations > -screen._nearness) | measured.is_highest)
+    return measured.among(screen.is_near(measured) | measured.is_highest)
 
 
 @pytest.mark.parametrize("rule", SCREENED)

@@ -380,3 +380,28 @@ def test_a_bound_that_leaves_no_room_inside_it_is_held_all_the_same() -> None:
     result = hr.enforce(policy, [rule])
     assert result.satisfied
     assert result.worst_violation <= 0.0
+
+
+def test_a_search_depends_on_the_policy_alone() -> None:
+    """Whatever was measured of others before: a resumed learner has measured nothing."""
+    policy = wide_policy(0, 300)
+    rng = np.random.default_rng(0)
+
+    def fresh() -> RegionEnforcer:
+        expansion = expand(cartpole.regions(), policy)
+        found = make_enforcer(expansion, hr.Everywhere(sample=300), policy, Tolerance(None))
+        assert isinstance(found, RegionEnforcer)
+        return found
+
+    hr.enforce(policy, cartpole.regions())
+    old, violated = fresh(), 0
+    for size in (0.0, 1e-4, 1e-4, 1e-4, 1e-3, 1e-3, 3e-3, 3e-3):
+        with torch.no_grad():
+            for parameter in policy.parameters:
+                parameter.add_(torch.from_numpy(rng.normal(size=parameter.shape)), alpha=size)
+        one, other = old._search(policy), fresh()._search(policy)
+        assert one.worst_violation == other.worst_violation
+        for a, b in zip(one.violated, other.violated, strict=True):
+            assert a.tobytes() == b.tobytes()
+            violated += len(a)
+    assert violated

@@ -51,6 +51,11 @@ class Regional:
         row = self.rows_at(self.constraint.states[:1])
         return row if len(row) == len(row.states) == 1 else None
 
+    @cached_property
+    def room(self) -> float:
+        """How far inside its bounds it can be at all (`Rows.room`)."""
+        return float(self.rows_at(self.constraint.states[:1]).room().min())
+
     def inside_rows_at(self, states: Array, margin: float) -> Rows:
         """The same, by a margin inside the bounds."""
         return self.rows_at(states).tightened(margin * self.unit)

@@ -42,8 +42,8 @@ _PUSHED = 0.5
 _FIRST_STEP, _DIFFERENCE = 0.1, 1e-5
 
 # Of how far inside their bounds states can be at all. Those within this part of it are climbed
-# from, which from the worst states of a sample seldom gains as much.
-_NEAR = 0.1
+# from, which from the worst states of a sample seldom gains half as much.
+_NEAR = 0.05
 
 # Boxes of a region in which changes are bounded: more are tighter, and cost more.
 _PARTS = 8
@@ -186,6 +186,8 @@ class Sample:
 
 def climb(policy: Policy, starts: Sequence[tuple[Sample, Scored]]) -> list[Scored]:
     """Projected-gradient ascent of the violation from some states of each region, all at once."""
+    if not starts:
+        return []
     samples, best = [sample for sample, _ in starts], [scored for _, scored in starts]
     regional = [sample.regional for sample in samples]
     step = _FIRST_STEP
@@ -227,11 +229,6 @@ class Screen:
         self._log_odds = np.empty((len(states), 2))  # between which they are
 
     @cached_property
-    def _nearness(self) -> float:
-        room = self.sample.regional.rows_at(self.sample.states[:1]).room().min()
-        return _NEAR * float(room) if np.isfinite(room) else _NEAR
-
-    @cached_property
     def _row(self) -> Rows | None:
         """What the constraint says, if it is about the log-odds of some actions."""
         row = self.sample.regional.row
@@ -239,21 +236,27 @@ class Screen:
         return row if alike else None
 
     def near(self, policy: Policy) -> Scored:
-        """The states that are violated or nearly so, and the worst, whatever it is."""
+        """The states that are violated or nearly so; if there are none, the worst."""
         network, row = policy.fused(), self._row
         if network is None or row is None:
             scored = self.sample.measure(policy)
-            return scored.among((scored.violations > -self._nearness) | scored.is_highest)
+            return scored.among(self.is_near(scored) | scored.is_highest)
         self._follow(network, row)
         scored = Scored(self.sample.states, self._highest_violations(row))
-        asked = (scored.violations > -self._nearness) | scored.is_highest
+        asked = self.is_near(scored) | scored.is_highest
         known = np.zeros(len(asked), dtype=bool)
         while asked.any():
             scored.violations[asked] = self._measured(policy, row, asked)
             known |= asked
             # Whatever is not known is at most what it says: done, if the worst of all is known.
             asked = ~known & (scored.violations > scored.violations[known].max())
-        return scored.among(known & ((scored.violations > -self._nearness) | scored.is_highest))
+        return scored.among(known & (self.is_near(scored) | scored.is_highest))
+
+    def is_near(self, scored: Scored) -> Mask:
+        """Which states are so near to their bounds, or beyond, that a climb may lead out."""
+        room = self.sample.regional.room
+        result: Mask = scored.violations > -_NEAR * (room if np.isfinite(room) else 1.0)
+        return result
 
     def _follow(self, network: FusedNetwork, row: Rows) -> None:
         """The weights have moved."""

@@ -330,14 +330,19 @@ class RegionEnforcer(Enforcer):
 
     def _search(self, policy: Policy) -> Found:
         """On the sample, and uphill from its worst states."""
-        near = [(one.sample, one.near(policy)) for one in self._screens]
-        starts = [(sample, sample.worst(scored, _STATES_A_ROUND)) for sample, scored in near]
-        climbed = climb(policy, starts)
+        found = [one.near(policy) for one in self._screens]
+        starts = {
+            index: (one.sample, one.sample.worst(scored, _STATES_A_ROUND))
+            for index, (one, scored) in enumerate(zip(self._screens, found, strict=True))
+            if one.is_near(scored).any()
+        }
+        for index, climbed in zip(starts, climb(policy, list(starts.values())), strict=True):
+            found[index] = climbed
         violated = [
             sample.worst(scored, _STATES_A_ROUND).violated
-            for sample, scored in zip(self._samples, climbed, strict=True)
+            for sample, scored in zip(self._samples, found, strict=True)
         ]
-        return Found(violated, max(scored.highest for scored in climbed))
+        return Found(violated, max(scored.highest for scored in found))
 
     def _prove(self, policy: Policy) -> Found:
         budget = Budget(self._selection.cells, self._selection.seconds)

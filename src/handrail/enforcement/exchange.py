@@ -9,12 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
 
 from handrail._types import Array
-from handrail.constraints import Expansion, Rows, counted, state_in_words
+from handrail.constraints import (
+    Expansion,
+    Rows,
+    counted,
+    state_in_words,
+    violations_together,
+)
 from handrail.enforcement.conflict import impossible_overlap
 from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.iteration import Enforcement, Iteration, enforce_rows
@@ -93,15 +100,17 @@ class Exchange:
 
     def _exactness(self, tolerance: float) -> float:
         """How exactly the working states must be held for the bounds themselves to hold."""
-        if not self._margin:
-            return tolerance
+        return min(tolerance, 0.5 * self._least_inset) if self._margin else tolerance
+
+    @cached_property
+    def _least_inset(self) -> float:
+        """By which bounds are tightened; infinite if there is none."""
         insets = [
             np.concatenate(one.rows_at(one.constraint.states[:1]).insets(self._margin * one.unit))
             for one in self._expansion.regional
         ]
         # Of bounds so close to 0 or 1 that no margin is left inside them, there is none.
-        positive = [inset[inset > 0.0].min(initial=np.inf) for inset in insets]
-        return min(tolerance, 0.5 * float(min(positive)))
+        return float(min(inset[inset > 0.0].min(initial=np.inf) for inset in insets))
 
     def add(self, found: Found) -> bool:
         """Take violated states in; False if all of them were there already."""
@@ -115,12 +124,14 @@ class Exchange:
 
     def drop(self, policy: Policy) -> None:
         """Let states go that are far inside their bounds."""
-        for index, regional in enumerate(self._expansion.regional):
-            states = self._working[index]
-            if len(states):
-                rows = regional.rows_at(states)
-                near = rows.violations_of(policy) > -_FAR_INSIDE * regional.unit * rows.room()
-                self._working[index] = states[near.reshape(len(states), -1).any(axis=1)]
+        held = [index for index, states in enumerate(self._working) if len(states)]
+        if not held:
+            return
+        regional = [self._expansion.regional[index] for index in held]
+        violations = violations_together(policy, regional, [self._working[i] for i in held])
+        for index, one, of_states in zip(held, regional, violations, strict=True):
+            near = of_states > -_FAR_INSIDE * one.unit * one.room
+            self._working[index] = self._working[index][near]
 
     def hold(
         self, policy: Policy, find: Find, tolerance: float, elsewhere: Elsewhere

@@ -204,16 +204,24 @@ class Polygon:
     def contains(self, points: Array) -> Mask:
         """Which of the points (n, 2) lie inside, or on the boundary up to rounding."""
         inside = np.zeros(len(points), dtype=bool)
-        for start, end in zip(*self._edges, strict=True):
-            if start[1] != end[1]:
-                spans = (start[1] <= points[:, 1]) != (end[1] <= points[:, 1])
-                share = (points[:, 1] - start[1]) / (end[1] - start[1])
-                inside ^= spans & (points[:, 0] < start[0] + share * (end[0] - start[0]))
+        for some in _blocks(np.arange(len(points))):
+            inside[some] = self._surrounds(points[some])
         near = np.abs(self._scaling.forth(points)).max(axis=1, initial=0.0)
         doubtful = np.flatnonzero(~inside & (near <= 1.0 + self._scaling.slack))
         for some in _blocks(doubtful):
             inside[some] = self._touches(points[some])
         return inside
+
+    def _surrounds(self, points: Array) -> Mask:
+        """Around which points it goes: a ray from there crosses an odd number of edges."""
+        starts, ends = (one[:, :, None] for one in self._edges)
+        x, y = points.T
+        rising = ends[:, 1] - starts[:, 1]
+        shares = (y - starts[:, 1]) / np.where(rising == 0.0, 1.0, rising)
+        crossed = x < starts[:, 0] + shares * (ends[:, 0] - starts[:, 0])
+        crossed &= (starts[:, 1] <= y) != (ends[:, 1] <= y)  # never along it
+        odd: Mask = np.logical_xor.reduce(crossed, axis=0)
+        return odd
 
     def nearest(self, points: Array) -> Array:
         """The nearest point of the polygon to each of the points (n, 2)."""
