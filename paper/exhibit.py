@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from handrail._types import Array
-from handrail.report import Spread
 from handrail.report.statistics import spread
+from paper.interval import over_seeds
 from paper.results import Learned, Results
 
 
@@ -28,8 +28,9 @@ class Claim:
     Attributes:
         text: what the paper says, in a sentence.
         measured: our number, in words.
-        agrees: whether it supports the claim; None if the numbers do not allow to say. The report
-            of a reproduction that was cut down judges nothing, whatever this is.
+        agrees: whether it supports the claim; None if the seeds do not allow to say, as when the
+            interval of what was measured lies on both sides of what was claimed. The report of a
+            reproduction that was cut down judges nothing, whatever this is.
         why: the reason for a difference, or what to keep in mind.
     """
 
@@ -42,8 +43,24 @@ class Claim:
     def verdict(self) -> str:
         """In a word."""
         if self.agrees is None:
-            return "not judged"
+            return "undecided"
         return "agrees" if self.agrees else "differs"
+
+
+@final
+@dataclass(frozen=True)
+class Finding:
+    """What we add to the paper; there is nothing of its own that it could agree with.
+
+    Attributes:
+        text: what was looked at, in a sentence.
+        measured: our number, in words.
+        why: the reason, or what to keep in mind.
+    """
+
+    text: str
+    measured: str
+    why: str = ""
 
 
 @final
@@ -75,9 +92,10 @@ class Table:
 @final
 @dataclass(frozen=True)
 class Content:
-    """What an exhibit shows."""
+    """What an exhibit shows: the paper's claims, ours beside them, and what both rest on."""
 
     claims: Sequence[Claim] = ()
+    findings: Sequence[Finding] = ()
     drawings: Sequence[Drawing] = ()
     tables: Sequence[Table] = ()
 
@@ -113,19 +131,13 @@ def number(value: float, form: str = ".1f") -> str:
 
 def mean_and_deviation(values: ArrayLike) -> str:
     """`196.5 ± 1.4`; a dash without values."""
-    one = _spread(values)
-    return "–" if one is None else f"{one.mean:.1f} ± {one.deviation:.1f}"
+    known = _known(values)
+    return spread(known.tolist()).mean_in_words if len(known) else "–"
 
 
 def interquartile_mean(values: ArrayLike) -> str:
     """The interquartile mean and its 95 % bootstrap interval: `196.7 [195.8, 198.2]`."""
-    one = _spread(values)
-    return "–" if one is None else f"{one.iqm:.1f} [{one.interval[0]:.1f}, {one.interval[1]:.1f}]"
-
-
-def _spread(values: ArrayLike) -> Spread | None:
-    known = _known(values)
-    return spread(known.tolist()) if len(known) else None
+    return over_seeds(values).words()
 
 
 def _known(values: ArrayLike) -> Array:

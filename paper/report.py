@@ -19,7 +19,7 @@ from rich.text import Text
 
 from benchmarks.harness import markdown_table, versions_of
 from handrail._storage import write_atomically
-from paper.exhibit import Claim, Content, Drawing, Exhibit, Table
+from paper.exhibit import Claim, Content, Drawing, Exhibit, Finding, Table
 from paper.experiment import QLearning, Training
 from paper.markdown import anchor, code, plain, to_html
 from paper.plan import Plan
@@ -33,8 +33,11 @@ NOTICE = (
 )
 NOT_IN_THE_PAPER = "not in the paper"
 # A symbol beside the word, since colours are lost in print and on some eyes.
-SYMBOLS = {"agrees": "✓", "differs": "≠", "not judged": "–"}
-_STYLES = {"agrees": "green", "differs": "yellow", "not judged": "dim"}
+SYMBOLS = {"agrees": "✓", "differs": "≠", "undecided": "?", "not judged": "–"}
+_STYLES = {"agrees": "green", "differs": "yellow", "undecided": "cyan", "not judged": "dim"}
+_JUDGED, _UNJUDGED = ("agrees", "differs", "undecided"), ("not judged",)
+OURS = "+ ours"  # in place of a verdict
+BEYOND = "Beyond what the paper claims:"
 
 _NUMBER = re.compile(r"[-+−±<>≤≥≈~\s\[(]*[\d∞]")
 _WORD = re.compile(r"[^\W\d_]{4}")
@@ -96,15 +99,21 @@ class Report:
         return tuple((one, claim) for one in self.sections for claim in one.content.claims)
 
     @property
+    def findings(self) -> tuple[tuple[Section, Finding], ...]:
+        """All, in order, each with its section."""
+        return tuple((one, found) for one in self.sections for found in one.content.findings)
+
+    @property
     def counts(self) -> dict[str, int]:
-        """Claims by verdict, those of which there are none included."""
+        """The paper's claims by verdict, those of which there are none included."""
         found = Counter(self.verdict(claim) for _, claim in self.claims)
-        return {verdict: found[verdict] for verdict in SYMBOLS}
+        return {verdict: found[verdict] for verdict in (_JUDGED if self.full else _UNJUDGED)}
 
     @property
     def counts_in_words(self) -> str:
         """The same with a symbol for each verdict."""
-        return ", ".join(f"{SYMBOLS[verdict]} {verdict}: {n}" for verdict, n in self.counts.items())
+        counts = (f"{SYMBOLS[verdict]} {verdict}: {n}" for verdict, n in self.counts.items())
+        return f"The paper's claims: {', '.join(counts)}"
 
     @property
     def total_time(self) -> str:
@@ -122,7 +131,7 @@ class Report:
         return claim.verdict if self.full else "not judged"
 
     def table(self) -> RichTable:
-        """All claims, for a terminal."""
+        """All claims, and what is ours, for a terminal."""
         table = RichTable(box=ROUNDED, show_lines=True, caption=self.counts_in_words)
         # Folded, so that no terminal is too narrow for a whole sentence.
         table.add_column("Where", overflow="fold", max_width=26)
@@ -134,6 +143,8 @@ class Report:
             badge = Text(f"{SYMBOLS[verdict]} {verdict}", style=_STYLES[verdict])
             # Text, or else rich would take [195, 200] for markup.
             table.add_row(Text(section.where), Text(claim.text), Text(claim.measured), badge)
+        for section, found in self.findings:
+            table.add_row(Text(section.where), Text(found.text), Text(found.measured), Text(OURS))
         return table
 
 
@@ -172,8 +183,8 @@ def to_markdown(report: Report) -> str:
     blocks = [f"# {plain(TITLE)}", _introduction(report)]
     if not report.full:
         blocks.append(f"> **Cut down.** {plain(NOTICE)}")
-    if report.claims:
-        blocks += [f"## {_FINDINGS}", report.counts_in_words, _headline(report, links)]
+    if report.claims or report.findings:
+        blocks += [f"## {_FINDINGS}", *_headlines(report, links)]
     blocks += [f"## {_CONTENTS}", _contents(headings, links)]
     for section, heading in zip(report.sections, headings, strict=True):
         blocks += [f"## {heading}", *_section(report, section)]
@@ -203,18 +214,23 @@ def _introduction(report: Report) -> str:
     )
 
 
-def _headline(report: Report, links: Sequence[str]) -> str:
+def _headlines(report: Report, links: Sequence[str]) -> list[str]:
+    """A table of the paper's claims with their verdicts, and one of what is ours."""
     link_of = dict(zip((one.exhibit.name for one in report.sections), links, strict=True))
-    rows = [
-        (
-            f"[{plain(section.where)}]({link_of[section.exhibit.name]})",
-            plain(claim.text),
-            plain(claim.measured),
-            _verdict(report, claim),
-        )
-        for section, claim in report.claims
-    ]
-    return markdown_table(("Where", "Claim", "Measured", "Verdict"), rows, [False] * 4)
+
+    def row(section: Section, said: Claim | Finding) -> tuple[str, str, str]:
+        where = f"[{plain(section.where)}]({link_of[section.exhibit.name]})"
+        return where, plain(said.text), plain(said.measured)
+
+    blocks = []
+    if report.claims:
+        rows = [(*row(one, claim), _verdict(report, claim)) for one, claim in report.claims]
+        header = ("Where", "Claim", "Measured", "Verdict")
+        blocks += [report.counts_in_words, markdown_table(header, rows, [False] * 4)]
+    if report.findings:
+        ours = [row(one, found) for one, found in report.findings]
+        blocks += [BEYOND, markdown_table(("Where", "What", "Measured"), ours, [False] * 3)]
+    return blocks
 
 
 def _contents(headings: Sequence[str], links: Sequence[str]) -> str:
@@ -230,8 +246,10 @@ def _section(report: Report, section: Section) -> list[str]:
         blocks += _drawing(drawing)
     for table in content.tables:
         blocks += [f"*{plain(table.caption)}*", _table(table)]
-    if content.claims:
-        blocks.append("\n".join(_claim(report, claim) for claim in content.claims))
+    said = [_item(_verdict(report, claim), "Claim", claim) for claim in content.claims]
+    said += [_item(OURS, "What", found) for found in content.findings]
+    if said:
+        blocks.append("\n".join(said))
     return blocks
 
 
@@ -240,10 +258,10 @@ def _drawing(drawing: Drawing) -> list[str]:
     return [f"![{caption}]({FIGURES}/{drawing.name}.png)", f"*{caption}*"]
 
 
-def _claim(report: Report, claim: Claim) -> str:
-    parts = (("Claim", claim.text), ("Measured", claim.measured), ("Remark", claim.why))
+def _item(badge: str, kind: str, said: Claim | Finding) -> str:
+    parts = ((kind, said.text), ("Measured", said.measured), ("Remark", said.why))
     lines = [f"  - {what}: {plain(text)}" for what, text in parts if text]
-    return "\n".join([f"- **{_verdict(report, claim)}**", *lines])
+    return "\n".join([f"- **{badge}**", *lines])
 
 
 def _verdict(report: Report, claim: Claim) -> str:

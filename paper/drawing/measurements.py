@@ -11,9 +11,9 @@ from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from numpy.typing import NDArray
 
 from handrail._types import Array
-from handrail.report import Spread
 from handrail.report.drawing import new_figure
 from paper.drawing.learning import (
+    ANOTHER,
     EXACT,
     OTHER,
     PAPER,
@@ -23,6 +23,7 @@ from paper.drawing.learning import (
     over_episodes,
     panels,
 )
+from paper.interval import Interval
 from paper.update_times import Times
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ _TIMED = (
     ("update", "one constrained update", PAPER),
     ("kernel", "the kernel as the paper computes it", EXACT),
     ("solve", "solving the quadratic program alone", OTHER),
+    ("linear", "solving as many equations", ANOTHER),
     ("plain", "the step without constraints", PLAIN),
 )
 
@@ -73,13 +75,12 @@ def times_figure(sweeps: Sequence[tuple[str, Times]]) -> Figure:
     figure, axes_of = panels(columns=len(sweeps), height=3.9)
     for axes, (what, times) in zip(axes_of, sweeps, strict=True):
         for part, label, role in _TIMED:
-            exponent = times.exponent(part)
             axes.plot(
                 times.sizes,
                 1000.0 * times.seconds[part],
                 marker=role.marker,
                 markersize=4,
-                label=f"{label}: exponent {exponent:.2f}",
+                label=_with_exponent(label, times.exponent(part)),
                 **role.style(),
             )
         axes.set_xscale("log")
@@ -89,6 +90,11 @@ def times_figure(sweeps: Sequence[tuple[str, Times]]) -> Figure:
         axes.grid(alpha=0.25, which="both")
         legend_above(axes, columns=1)
     return figure
+
+
+def _with_exponent(label: str, exponent: float) -> str:
+    """Of one size, as a reproduction that was cut down may have, none is known."""
+    return label if np.isnan(exponent) else f"{label}: exponent {exponent:.2f}"
 
 
 @final
@@ -101,14 +107,14 @@ class Effort:
         role: how it is drawn.
         values: one per seed; those that never passed at what they had when they ended.
         never: which of them never passed.
-        spread: of the values.
+        iqm: interquartile mean of the values.
     """
 
     label: str
     role: Role
     values: Array
     never: NDArray[np.bool_]
-    spread: Spread
+    iqm: Interval
 
     @property
     def bound_only(self) -> bool:
@@ -132,9 +138,10 @@ def effort_figure(columns: Sequence[tuple[str, Sequence[Effort]]]) -> Figure:
                     color="0.55",
                 )
             if not one.bound_only:
-                axes.plot(one.spread.interval, [place, place], color=one.role.colour, linewidth=3.0)
+                ends = [one.iqm.low, one.iqm.high]
+                axes.plot(ends, [place, place], color=one.role.colour, linewidth=3.0)
             axes.plot(
-                one.spread.iqm,
+                one.iqm.value,
                 place,
                 marker=one.role.marker,
                 color=one.role.colour,
@@ -150,6 +157,53 @@ def effort_figure(columns: Sequence[tuple[str, Sequence[Effort]]]) -> Figure:
         axes.set_ylim(len(efforts) - 0.5, -0.5)
         labels = [one.label for one in efforts] if number == 0 else [""] * len(efforts)
         axes.set_yticks(range(len(efforts)), labels, fontsize=8)
+    return figure
+
+
+@final
+@dataclass(frozen=True)
+class Sample:
+    """A number of each seed of one learner.
+
+    Attributes:
+        label: of the learner.
+        role: how it is drawn.
+        values: one per seed, NaN where there is none.
+        iqm: their interquartile mean.
+    """
+
+    label: str
+    role: Role
+    values: Array
+    iqm: Interval
+
+
+def spread_figure(
+    samples: Sequence[Sample], what: str, close: tuple[float, float], mark: float
+) -> Figure:
+    """Every seed of every learner: all of the range on the left, a part of it on the right.
+
+    Args:
+        samples: from top to bottom.
+        what: the values are.
+        close: the range of the right panel.
+        mark: a value to compare with.
+    """
+    figure, (whole, near) = panels(columns=2, height=0.55 * len(samples) + 1.3)
+    for axes in (whole, near):
+        for place, one in enumerate(samples):
+            # Seeds of the same score side by side, in a pattern that is the same every time.
+            offsets = 0.12 + 0.22 * np.modf(0.618 * np.arange(len(one.values)))[0]
+            axes.plot(one.values, place + offsets, linestyle="none", marker=".", color="0.55", ms=4)
+            axes.plot([one.iqm.low, one.iqm.high], [place] * 2, color=one.role.colour, lw=3.0)
+            axes.plot(one.iqm.value, place, marker=one.role.marker, color=one.role.colour, ms=8)
+        axes.axvline(mark, color="black", linestyle=(0, (1, 2)), linewidth=1.0)
+        axes.set_xlabel(what)
+        axes.grid(alpha=0.25, axis="x")
+        axes.set_ylim(len(samples) - 0.4, -0.5)
+    whole.set_yticks(range(len(samples)), [one.label for one in samples], fontsize=8)
+    near.set_yticks(range(len(samples)), [""] * len(samples))
+    near.set_xlim(*close)
     return figure
 
 

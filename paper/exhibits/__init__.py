@@ -12,6 +12,7 @@ from paper.exhibits.kernel import KERNEL
 from paper.exhibits.lunar_lander import LUNAR_LANDER, LUNAR_LANDER_LOSS
 from paper.exhibits.prediction import PREDICTION
 from paper.exhibits.q_learning import Q_LEARNING_CARTPOLE, Q_LEARNING_LUNAR_LANDER
+from paper.exhibits.spread import SPREAD
 from paper.exhibits.update_times import UPDATE_TIMES
 
 EXHIBITS: tuple[Exhibit, ...] = (
@@ -19,15 +20,16 @@ EXHIBITS: tuple[Exhibit, ...] = (
     UPDATE_TIMES,
     ENVIRONMENTS,
     *CARTPOLE,
+    SPREAD,
     *CARTPOLE_REGIONS,
     Q_LEARNING_CARTPOLE,
     LUNAR_LANDER,
     Q_LEARNING_LUNAR_LANDER,
     LUNAR_LANDER_LOSS,
+    EFFICIENCY,
     PREDICTION,
     DISKS_TABLE,
     *DISKS,
     *CONSTRAINT_TABLES,
     EXACT_AND_CERTIFIED,
-    EFFICIENCY,
 )

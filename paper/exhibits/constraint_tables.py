@@ -11,7 +11,7 @@ import numpy as np
 from handrail.constraints import AtLeast, AtMost, Constraint
 from handrail.regions import Region
 from handrail.rulebook import Rulebook, load_rulebook
-from paper.exhibit import Claim, Content, Exhibit, Table
+from paper.exhibit import Content, Exhibit, Finding, Table
 from paper.results import Results
 
 _BOUND = ("action", "sense", "bound")
@@ -101,7 +101,7 @@ def _region(constraint: Constraint) -> Region:
 
 def _compared(
     file: str, table: str, ours: Callable[[Rulebook, Sequence[Row]], list[Statement]], why: str
-) -> tuple[Table, Claim]:
+) -> tuple[Table, Finding]:
     rows = paper_table(table)
     statements = ours(load_rulebook(file), rows)
     places = [name for name in rows[0] if name not in ("row", *_BOUND)]
@@ -124,10 +124,10 @@ def _compared(
     if differing:
         measured += f"; others: {', '.join(differing)}"
     header = ["row", *places, "the paper requires", f"{file}.yaml"]
-    claim = Claim(
-        f"The rows of the table ({file}.yaml).", measured, not differing, why if differing else ""
+    found = Finding(
+        f"The rows of {file}.yaml beside the paper's.", measured, why if differing else ""
     )
-    return Table(f"The paper's table, and {file}.yaml where it differs.", header, cells), claim
+    return Table(f"The paper's table, and {file}.yaml where it differs.", header, cells), found
 
 
 def _same(printed: str, stated: str) -> bool:
@@ -147,18 +147,18 @@ def _cartpole(_: Results) -> Content:
         "s10 is printed as ≤ 0.95. Its eight mirror rows say ≥ 0.95, and so does the authors' "
         "implementation: a misprint."
     )
-    table, claim = _compared("cartpole", "cartpole", _at_points, why)
-    return Content(claims=(claim,), tables=(table,))
+    table, found = _compared("cartpole", "cartpole", _at_points, why)
+    return Content(findings=(found,), tables=(table,))
 
 
 def _regions(_: Results) -> Content:
-    table, claim = _compared("cartpole_regions", "cartpole_regions", _on_polygons, "")
-    return Content(claims=(claim,), tables=(table,))
+    table, found = _compared("cartpole_regions", "cartpole_regions", _on_polygons, "")
+    return Content(findings=(found,), tables=(table,))
 
 
 def _disks(_: Results) -> Content:
-    table, claim = _compared("cartpole_disks", "cartpole_disks", _on_disks, "")
-    return Content(claims=(claim,), tables=(table,))
+    table, found = _compared("cartpole_disks", "cartpole_disks", _on_disks, "")
+    return Content(findings=(found,), tables=(table,))
 
 
 def _lunar_lander(_: Results) -> Content:
@@ -167,9 +167,9 @@ def _lunar_lander(_: Results) -> Content:
         "horizontal one, and the signs mirror x. lunar_lander_literal.yaml takes the table at its "
         "word; Figure 11 compares both."
     )
-    table, claim = _compared("lunar_lander", "lunar_lander", _at_points, why)
+    table, found = _compared("lunar_lander", "lunar_lander", _at_points, why)
     literal, same = _compared("lunar_lander_literal", "lunar_lander", _at_points, "")
-    return Content(claims=(claim, same), tables=(table, literal))
+    return Content(findings=(found, same), tables=(table, literal))
 
 
 DISKS_TABLE = Exhibit("disks-table", "Table 1", "The four disks", _disks)

@@ -9,11 +9,16 @@ from handrail.report import Plane
 from handrail.report.subject import Domain
 from handrail.rulebook import load_rulebook
 from paper.drawing.regions import choice_figure, maps_figure
-from paper.exhibit import Claim, Content, Drawing, Exhibit, Table
+from paper.exhibit import Claim, Content, Drawing, Exhibit, Table, average
+from paper.interval import all_of, over_seeds
 from paper.results import Results
 from paper.state_choice import Choices
 
 _FULFILLED = 1e-4
+_ALMOST_THE_SAME = 1.25  # times the smallest
+_SELDOM = 0.1  # of the cases
+_NEARBY = 0.05  # half of a disk's diameter
+_SLIGHTLY = 0.1  # of probability
 _STRATEGIES = (
     ("disks_return", "maximum return", "required return"),
     ("disks_deviation", "maximum deviation", "deviation of π(a⁰) from its bound"),
@@ -24,9 +29,10 @@ def _choice(results: Results) -> Content:
     choices = {name: results.choices(name) for name, _, _ in _STRATEGIES}
     worst = {name: _worst(found) for name, found in choices.items()}
     last = len(next(iter(worst.values()))) - 1
-    even = [_evenness(found) for found in choices.values()]
-    grows = [_growing(found) for found in choices.values()]
-    moves = [_moves(found) for found in choices.values()]
+    even, grows, moves = (
+        [over_seeds([of(one) for one in found]) for found in choices.values()]
+        for of in (_evenness, _growing, _moves)
+    )
     needed = [max(float(one.scores[-1].max()) for one in found) for found in choices.values()]
     return Content(
         claims=(
@@ -42,24 +48,25 @@ def _choice(results: Results) -> Content:
             Claim(
                 "In episode 0, when the policy is random, return and deviation are almost the "
                 "same in the whole region.",
-                f"largest over smallest value in the region: {even[0]:.2f} (return) and "
-                f"{even[1]:.2f} (deviation), median of the seeds",
-                max(even) < 1.25,
+                f"largest over smallest value in the region: {even[0].words('.2f')} (return) and "
+                f"{even[1].words('.2f')} (deviation)",
+                all_of(one.below(_ALMOST_THE_SAME) for one in even),
             ),
             Claim(
                 "Episode by episode, the return that is needed, or the deviation, decreases.",
                 "the largest value over the region grows from one episode to the next in "
-                f"{grows[0]:.0%} (return) and {grows[1]:.0%} (deviation) of the cases, all seeds",
-                max(grows) <= 0.1,
+                f"{grows[0].words('.0%')} (return) and {grows[1].words('.0%')} (deviation) of the "
+                "cases",
+                all_of(one.below(_SELDOM) for one in grows),
                 "A required return is made up for what the episode's own steps would do, which "
                 "differs from episode to episode.",
             ),
             Claim(
                 "The location of the state to be constrained is always around the same value.",
                 f"distance between the states chosen in consecutive episodes, after the first: "
-                f"{moves[0]:.3f} (return) and {moves[1]:.3f} (deviation) on average, on disks of "
-                "diameter 0.1",
-                max(moves) <= 0.05,
+                f"{moves[0].words('.3f')} (return) and {moves[1].words('.3f')} (deviation), on "
+                "disks of diameter 0.1",
+                all_of(one.below(_NEARBY) for one in moves),
             ),
         ),
         drawings=(
@@ -98,24 +105,20 @@ def _around(results: Results) -> Indices:
     return np.argsort(np.arctan2(phi_dot, phi), kind="stable")
 
 
-def _evenness(found: list[Choices]) -> float:
-    """Largest over smallest value in the first episode, the median of the seeds."""
-    ratios = [one.scores[0].max() / max(one.scores[0].min(), 1e-12) for one in found]
-    return float(np.median(ratios))
+def _evenness(one: Choices) -> float:
+    """Largest over smallest value in the first episode."""
+    return float(one.scores[0].max() / max(one.scores[0].min(), 1e-12))
 
 
-def _growing(found: list[Choices]) -> float:
+def _growing(one: Choices) -> float:
     """In how many of the steps from one episode to the next the largest value grows."""
-    largest = np.array([one.scores.max(axis=1) for one in found])
-    return float((np.diff(largest, axis=1) > 0.0).mean()) if largest.shape[1] > 1 else 0.0
+    return average(np.diff(one.scores.max(axis=1)) > 0.0)
 
 
-def _moves(found: list[Choices]) -> float:
+def _moves(one: Choices) -> float:
     """Mean distance of consecutive choices; in the first episode all points are alike."""
-    points = _points(len(found[0].scores[0]))
-    paths = [points[one.chosen[1:]] for one in found]
-    steps = [np.linalg.norm(np.diff(path, axis=0), axis=1) for path in paths]
-    return float(np.concatenate(steps).mean()) if len(steps[0]) else 0.0
+    path = _points(len(one.scores[0]))[one.chosen[1:]]
+    return average(np.linalg.norm(np.diff(path, axis=0), axis=1))
 
 
 def _points(n_points: int) -> Array:
@@ -130,24 +133,23 @@ def _policies(results: Results) -> Content:
     assert book.picture is not None
     seeds = {name: results.choices(name) for name, _, _ in _STRATEGIES}
     last = [[one.maps[-1].probability for one in found] for found in seeds.values()]
-    lengths = float(
-        np.median([len(one.maps[-1].trajectory) for found in seeds.values() for one in found])
+    lengths = over_seeds(
+        [len(one.maps[-1].trajectory) for found in seeds.values() for one in found]
     )
-    difference = float(np.mean([np.abs(a - b).mean() for a, b in zip(*last, strict=True)]))
+    difference = over_seeds([np.abs(a - b).mean() for a, b in zip(*last, strict=True)])
     return Content(
         claims=(
             Claim(
                 "The two strategies yield policies that are only slightly different from each "
                 "other after learning from 9 episodes.",
-                f"probabilities on the slice differ by {difference:.3f} on average (same seed, all "
-                "seeds)",
-                difference <= 0.1,
+                f"probabilities on the slice differ by {difference.words('.3f')} (same seed)",
+                difference.below(_SLIGHTLY),
             ),
             Claim(
                 "The disks are arbitrary: in the Cartpole environment they yield a bad policy.",
-                f"the last episodes shown last {lengths:.0f} of 200 steps (median of all seeds and "
-                "both strategies)",
-                lengths < 100.0,
+                f"the last episodes shown last {lengths.words('.0f')} of 200 steps (both "
+                "strategies)",
+                lengths.below(100.0),
             ),
         ),
         drawings=(

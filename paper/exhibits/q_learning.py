@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from handrail._types import Array
-from handrail.report.statistics import WINDOW, spread
+from handrail.report.statistics import WINDOW
 from paper.drawing.learning import EXACT, PAPER, Q_LEARNING, Line, comparison_figure, score_figure
 from paper.exhibit import (
     Claim,
@@ -14,32 +14,41 @@ from paper.exhibit import (
     Exhibit,
     Table,
     average,
-    mean_and_deviation,
     number,
     seeds_that_pass,
     summary,
 )
 from paper.experiment import QLearning
+from paper.interval import (
+    all_of,
+    difference,
+    over_seeds,
+    probability_of_improvement,
+    ratio,
+    ratio_of_deviations,
+)
 from paper.results import Learned, Results, Seed
 
 _FEW = 10  # episodes
-_ORDER = 10.0**0.5  # at least this many times as long rounds to an order of magnitude
+_ORDER = (10.0**0.5, 10.0**1.5)  # times as long: what rounds to one order of magnitude
 
 
 def _cartpole(results: Results) -> Content:
     q, paper = results.learned("cartpole_q_learning"), results.learned("cartpole_paper")
     reach = 0.95 * paper.pass_mark
     slow, fast = episodes_to_level(q, reach), episodes_to_level(paper, reach)
+    times = ratio(slow, fast)
     return Content(
         claims=(
             Claim(
                 "Constraining makes learning much faster than double deep Q-learning.",
-                f"an average of {reach:.0f} over ten episodes takes {_median(fast)} episodes with "
-                f"constraints{_never(paper, reach)} and {_median(slow)} with double Q-learning"
-                f"{_never(q, reach)} (median of the seeds; 10 is the least there is). A "
-                f"100-episode average of {q.pass_mark:g} is reached on {seeds_that_pass(q)}; the "
-                f"greedy policy scores {mean_and_deviation(_greedy(q))} in the end",
-                bool(np.median(slow) > _ORDER * np.median(fast)),
+                f"an average of {reach:.0f} over ten episodes takes "
+                f"{over_seeds(fast).words('.0f')} episodes with constraints{_never(paper, reach)} "
+                f"and {over_seeds(slow).words('.0f')} with double Q-learning{_never(q, reach)}, "
+                f"{times.words()} times as many (10 is the least there is). A 100-episode average "
+                f"of {q.pass_mark:g} is reached on {seeds_that_pass(q)}; the greedy policy scores "
+                f"{over_seeds(_greedy(q)).words()} in the end",
+                times.above(_ORDER[0]),
                 f"Q-learning had the {_timesteps(q):,} steps of its zoo, whose settings are called "
                 "almost tuned there; its scores swing to the end.",
             ),
@@ -67,28 +76,30 @@ def _cartpole(results: Results) -> Content:
 def _lunar_lander(results: Results) -> Content:
     q, paper = results.learned("lunar_lander_q_learning"), results.learned("lunar_lander_paper")
     exact = results.learned("lunar_lander_exact")
-    level = average([seed.last for seed in paper.seeds])
+    final, lasts, exact_lasts = ([seed.last for seed in one.seeds] for one in (q, paper, exact))
+    level = average(lasts)
     reach = 0.9 * level
     slow, fast = episodes_to_level(q, reach), episodes_to_level(paper, reach)
-    final = [seed.last for seed in q.seeds]
-    ratio = float(np.median(slow) / max(np.median(fast), 1.0))
+    times = ratio(slow, fast)
+    better = probability_of_improvement(final, lasts)
     return Content(
         claims=(
             Claim(
                 "Double deep Q-learning is one order of magnitude slower.",
                 f"a ten-episode average of {number(reach, '.0f')} (nine tenths of what the "
-                f"constrained learner ends with) takes {_median(fast)} episodes with constraints "
-                f"and {_median(slow)} with double Q-learning{_never(q, reach)}: {ratio:.1f} times "
-                "as many (median of the seeds)",
-                ratio > _ORDER,
+                f"constrained learner ends with) takes {over_seeds(fast).words('.0f')} episodes "
+                f"with constraints and {over_seeds(slow).words('.0f')} with double Q-learning"
+                f"{_never(q, reach)}: {times.words()} times as many",
+                times.meets(*_ORDER),
             ),
             Claim(
                 "It reaches slightly higher average scores by the end of the training.",
-                f"last 100 episodes: double Q-learning {mean_and_deviation(final)} while it "
-                f"explores (greedy policy in the end: {mean_and_deviation(_greedy(q))}), the "
-                f"paper's setting {mean_and_deviation([seed.last for seed in paper.seeds])}, exact "
-                f"enforcement {mean_and_deviation([seed.last for seed in exact.seeds])}",
-                None if still_rising(q) else average(final) > level,
+                f"last 100 episodes: double Q-learning {over_seeds(final).words()} while it "
+                f"explores (greedy policy in the end: {over_seeds(_greedy(q)).words()}), the "
+                f"paper's setting {over_seeds(lasts).words()}, exact enforcement "
+                f"{over_seeds(exact_lasts).words()}. Probability that a seed of double Q-learning "
+                f"does better than one of the paper's setting: {better.words('.2f')}",
+                None if still_rising(q) else difference(final, lasts).above(0.0),
                 _end_of_q_learning(q, level),
             ),
             _steadiness(paper, q),
@@ -168,30 +179,23 @@ def _greedy(learned: Learned) -> list[float]:
     return [float(seed.greedy.mean()) for seed in learned.seeds if seed.greedy is not None]
 
 
-def _median(values: Array) -> str:
-    return f"{np.median(values):.0f}"
-
-
 def _steadiness(paper: Learned, q: Learned) -> Claim:
     """Between seeds, and from episode to episode, at the end of learning."""
-    between = [spread([seed.last for seed in one.seeds]).deviation for one in (paper, q)]
-    within = [
-        float(np.mean([seed.scores[-WINDOW:].std() for seed in one.seeds])) for one in (paper, q)
-    ]
-    steadier = between[0] < between[1] and within[0] < within[1]
+    lasts = [[seed.last for seed in one.seeds] for one in (q, paper)]
+    between = ratio_of_deviations(*lasts)
+    within = ratio(*([float(s.scores[-WINDOW:].std()) for s in one.seeds] for one in (q, paper)))
     return Claim(
         "Constraints reduce oscillations and the variance between random seeds.",
-        f"deviation of the last-100 averages between seeds: {number(between[0])} with constraints, "
-        f"{number(between[1])} with double Q-learning; of the last 100 scores within a seed: "
-        f"{within[0]:.1f} and {within[1]:.1f}",
-        steadier,
-        "Each at the end of its own learning.",
+        "standard deviation of double Q-learning over that with constraints, each at the end of "
+        f"its own learning: {between.words('.2f')} between the last-100 averages of seeds, "
+        f"{within.words('.2f')} between the last 100 scores of a seed",
+        all_of((between.above(1.0), within.above(1.0))),
     )
 
 
 def _greedy_table(q: Learned) -> Table:
     rows = [
-        [str(seed.number), str(len(seed.scores)), f"{seed.last:.1f}", f"{seed.greedy.mean():.1f}"]
+        [str(seed.number), str(len(seed.scores)), number(seed.last), f"{seed.greedy.mean():.1f}"]
         for seed in q.seeds
         if seed.greedy is not None
     ]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
 
 import handrail as hr
 from handrail._types import Array
@@ -100,6 +101,42 @@ def test_a_required_return_alone_meets_its_bound_to_first_order() -> None:
         gain = 1e-2 * np.diag(step.model.kernel(np.arange(5))) / step.model.scale
         sign = 1.0 if kind is hr.AtLeast else -1.0
         np.testing.assert_allclose(step.drift + sign * gain * required, bound, rtol=1e-9)
+
+
+ARC = "0.6*cos(t) + 0.1", "0.6*sin(t)", "0.2*t"
+
+
+@pytest.mark.parametrize(("t_min", "t_max", "inside"), [(0.0, 5.0, True), (3.0, 5.0, False)])
+def test_of_a_curve_maximum_return_takes_the_root_of_the_derivative_or_an_end(
+    t_min: float, t_max: float, inside: bool
+) -> None:
+    """Section 3.3.1: d/dt of the required return is 0 at its maximum, unless that is an end."""
+    policy = hr.CategoricalPolicy.mlp(spaces(3, 2), [20, 20], "tanh", seed=2)
+    rng = np.random.default_rng(0)
+    batch = hr.Batch(rng.normal(size=(20, 3)), rng.integers(2, size=20), rng.normal(size=20))
+    gradient = policy_gradient(policy, batch)
+    curve = hr.Curve(ARC, t_min, t_max)
+
+    def required(t: ArrayLike) -> Array:
+        t = np.atleast_1d(np.asarray(t, dtype=np.float64))
+        states = np.stack([0.6 * np.cos(t) + 0.1, 0.6 * np.sin(t), 0.2 * t], axis=1)
+        rows = expand([hr.AtLeast(0.9, 0, hr.Points(states))], policy).rows()
+        return required_returns(policy, rows, gradient, 1e-2)
+
+    highest = minimize_scalar(
+        lambda t: -required(t)[0], bounds=(t_min, t_max), method="bounded", options={"xatol": 1e-9}
+    ).x
+    slope = np.diff(required([highest - 1e-4, highest + 1e-4]))[0] / 2e-4
+    assert (abs(slope) < 1e-3) == inside
+    assert (min(highest - t_min, t_max - highest) > 0.1) == inside
+    for points in (31, 301):
+        candidates = Candidates(
+            expand([hr.AtLeast(0.9, 0, curve)], policy), hr.MaximumReturn(points=points)
+        )
+        scores = candidates.scores(policy, gradient, 1e-2)
+        (chosen,) = candidates.choose(scores)
+        (state,) = candidates.samples[0].states[chosen]
+        assert 5.0 * state[2] == pytest.approx(highest, abs=(t_max - t_min) / (points - 1))
 
 
 def chosen_states(selection: Any, rules: list[hr.Constraint]) -> tuple[Candidates, list[Array]]:

@@ -241,6 +241,20 @@ def test_probabilities_that_exceed_one_together_are_named() -> None:
         hr.safe_returns(small_policy(), random_batch(), rules, 1e-2)
 
 
+def test_a_baseline_offsets_the_batch_and_never_the_safe_returns() -> None:
+    """The remark on other policy-gradient methods: whatever is subtracted, the bounds are met."""
+    policy, whole = small_policy(), random_batch()
+    rules = [hr.Equal(0.5, 1, hr.Points(STATES[:4]))]
+    found = []
+    for baseline in (0.0, 5.0):
+        batch = hr.Batch(whole.states, whole.actions, np.asarray(whole.returns) - baseline)
+        returns = hr.safe_returns(policy, batch, rules, 1e-2)
+        np.testing.assert_allclose(returns.predicted, 0.5, atol=1e-9)
+        found.append(returns.values)
+    # They make up for what the baseline changes, each in its own way: no constant is subtracted.
+    assert np.ptp(found[0] - found[1]) > 1.0
+
+
 def test_soft_lets_the_cheaper_constraint_give_way() -> None:
     here = hr.Points(np.zeros(3))
     for dear in (0, 1):

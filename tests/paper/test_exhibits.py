@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from handrail.rulebook import load_rulebook
 from paper.exhibits import EXHIBITS
-from paper.exhibits.cartpole import first_met, safe_size
+from paper.exhibits.cartpole import first_met, met_from, safe_decline, safe_size
 from paper.exhibits.constraint_tables import CONSTRAINT_TABLES, DISKS_TABLE
+from paper.exhibits.lunar_lander import first_landings
 from paper.exhibits.q_learning import episodes_to_level, still_rising
+from paper.exhibits.spread import after_freeze
+from paper.interval import Interval
 from paper.results import Results
 from tests.support.paper import learned
 
@@ -37,6 +41,28 @@ def test_levels_and_losses() -> None:
     assert safe_size(learned(climbing, safe_sizes=sizes)) == (8.0, 0.5)
 
 
+def test_what_is_left_of_the_safe_returns_is_a_share_of_the_first() -> None:
+    two = learned([1.0] * 20, [1.0] * 20, safe_sizes=[[8.0] * 10 + [2.0] * 10, [4.0] + [1.0] * 19])
+    assert safe_decline(two) == Interval(0.25, 0.25, 0.25)
+    assert np.isnan(safe_decline(learned([1.0] * 3, safe_sizes=[[8.0, 1.0, 1.0]])).value)
+
+
+def test_a_seed_that_stops_never_meets_its_bounds() -> None:
+    one = learned([1.0] * 3, violations=[[0.6, 0.005, 0.0]]).seeds[0]
+    assert met_from(one) == 1
+    assert met_from(replace(one, message="diverged")) is None
+
+
+def test_the_first_landing_is_the_first_that_pays_for_one() -> None:
+    assert first_landings(learned([-50.0, 99.0, 100.0, 200.0], [0.0, 0.0])) == [2.0, 2.0]
+
+
+def test_after_the_freeze_are_a_hundred_episodes() -> None:
+    scores = [0.0] * 50 + [7.0] * 100 + [0.0] * 10
+    assert after_freeze(learned(scores).seeds[0]) == 7.0
+    assert np.isnan(after_freeze(learned(scores[:149]).seeds[0]))
+
+
 # The constraint tables
 
 
@@ -57,10 +83,9 @@ def test_constraint_files_say_what_the_papers_tables_say(name: str, rows: int, s
     (exhibit,) = (one for one in (DISKS_TABLE, *CONSTRAINT_TABLES) if one.name == name)
     content = exhibit.build(Results(Path(), []))
     assert len(content.tables[0].rows) == rows
-    claim = content.claims[0]
-    assert claim.measured == same
-    assert claim.agrees == ("others" not in same)
-    assert bool(claim.why) == ("others" in same)
+    found = content.findings[0]
+    assert found.measured == same
+    assert bool(found.why) == ("others" in same)
 
 
 def test_an_altered_constraint_file_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +95,7 @@ def test_an_altered_constraint_file_is_noticed(monkeypatch: pytest.MonkeyPatch) 
     altered = replace(book, constraints=(moved, *rest))
     monkeypatch.setattr("paper.exhibits.constraint_tables.load_rulebook", lambda _: altered)
     content = DISKS_TABLE.build(Results(Path(), []))
-    assert content.claims[0].agrees is False
+    assert content.findings[0].measured.startswith("3 of 4 rows")
     assert content.tables[0].rows[0][-1] == "bound: 0.9"
 
 

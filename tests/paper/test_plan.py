@@ -28,8 +28,8 @@ def test_quick_is_small_and_full_is_not(tmp_path: Path) -> None:
 
 
 def test_fewer_seeds_than_an_experiment_has_judge_nothing(tmp_path: Path) -> None:
-    assert not make_plan(["cartpole"], tmp_path, seeds=9).full
-    assert make_plan(["cartpole"], tmp_path, seeds=10).full
+    assert not make_plan(["cartpole-loss"], tmp_path, seeds=9).full
+    assert make_plan(["cartpole-loss"], tmp_path, seeds=10).full
 
 
 def test_a_figure_needs_only_its_own_experiments(tmp_path: Path) -> None:

@@ -3,57 +3,71 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from paper.experiment import Prediction
-from paper.prediction import Predicted, measure_predictions, read_predicted
+from paper.prediction import (
+    DEFINITIONS,
+    Change,
+    Predicted,
+    measure_predictions,
+    read_predicted,
+    relative_error,
+)
 from tests.support.paper import NARROW, nothing
 
 
+def measured(folder: Path, episodes: int, averaged: bool = False, **settings: Any) -> Predicted:
+    folder.mkdir()
+    study = Prediction(
+        kind="prediction",
+        constraints="cartpole",
+        episodes=episodes,
+        settings={**NARROW, "enforcement": "none", **settings},
+        averaged=averaged,
+    )
+    measure_predictions(study, 0, folder, nothing)
+    return read_predicted(folder)
+
+
 def test_relative_errors_are_the_papers() -> None:
-    predicted = np.array([[0.011, -0.011], [-0.02, 0.02]])
-    actual = np.array([[0.010, -0.010], [-0.04, 0.04]])
-    one = Predicted(predicted, actual, np.array([9.0, 9.0]))
-    assert one.relative_errors(0) == pytest.approx([10.0, -50.0])
+    assert relative_error(0.011, 0.010) == pytest.approx(10.0)
+    assert relative_error(-0.02, -0.04) == pytest.approx(-50.0)
+    assert np.isnan(relative_error(0.0, 0.0))
+
+
+def test_each_definition_takes_its_own_average() -> None:
+    # Two steps with actions 0 and 1, and the mean state last; columns are the two outputs.
+    actual = np.array([[0.10, -0.10], [0.30, -0.30], [0.20, -0.20]])
+    predicted = np.array([[0.12, -0.12], [0.36, -0.36], [0.19, -0.19]])
+    change = Change(np.array([0, 1]), predicted, actual)
+    errors = [error(change) for error in DEFINITIONS.values()]
+    # (0.48 - 0.40) / 0.40; (0.12 - 0.36 - (0.10 - 0.30)) / (0.10 - 0.30); 0.19 / 0.20; 0.16 / 0.80
+    assert errors == pytest.approx([20.0, 20.0, -5.0, 20.0])
+    off = np.array([[0.01, 0.0], [-0.01, 0.0], [0.0, 0.0]])
+    opposed = Change(np.array([0, 1]), actual + off, actual)
+    # Of the first output errors cancel; of the action taken one stays; of sizes none cancels.
+    assert [error(opposed) for error in DEFINITIONS.values()] == pytest.approx(
+        [0.0, -5.0, 0.0, 2.5], abs=1e-9
+    )
 
 
 def test_predictions_are_exact_to_first_order(tmp_path: Path) -> None:
-    errors = []
-    for step_size in (1e-3, 1e-4, 1e-5):
-        study = Prediction(
-            kind="prediction",
-            constraints="cartpole",
-            episodes=4,
-            settings={**NARROW, "enforcement": "none", "step_size": step_size},
-        )
-        folder = tmp_path / str(step_size)
-        folder.mkdir()
-        measure_predictions(study, 0, folder, nothing)
-        found = read_predicted(folder)
-        assert found.predicted.shape == found.actual.shape == (4, 2)
-        assert found.actual.sum(axis=1) == pytest.approx(0.0, abs=1e-12)
-        errors.append(np.abs(found.predicted - found.actual)[0, 0])
-    # The first update starts from the same policy: its error falls with the square of the step.
-    assert errors[0] / errors[1] == pytest.approx(100.0, rel=0.25)
-    assert errors[1] / errors[2] == pytest.approx(100.0, rel=0.25)
+    found = [measured(tmp_path / str(size), 4, step_size=size) for size in (1e-4, 1e-5, 1e-6)]
+    for name in DEFINITIONS:
+        assert found[0].errors[name].shape == (4,)
+        # The first update starts from the same policy: its relative error falls with the step.
+        first = [abs(one.errors[name][0]) for one in found]
+        assert first[0] / first[1] == pytest.approx(10.0, rel=0.25)
+        assert first[1] / first[2] == pytest.approx(10.0, rel=0.25)
 
 
-def test_averaged_predictions_are_those_of_a_mean(tmp_path: Path) -> None:
-    found = []
-    for averaged in (False, True):
-        folder = tmp_path / str(averaged)
-        folder.mkdir()
-        settings = {**NARROW, "enforcement": "none"}
-        study = Prediction(
-            kind="prediction",
-            constraints="cartpole",
-            episodes=1,
-            settings=settings,
-            averaged=averaged,
-        )
-        measure_predictions(study, 0, folder, nothing)
-        found.append(read_predicted(folder))
-    summed, mean = found
-    assert mean.predicted * summed.scores[0] == pytest.approx(summed.predicted)  # a point a step
+def test_averaged_gradients_are_those_of_a_smaller_step(tmp_path: Path) -> None:
+    averaged = measured(tmp_path / "averaged", 1, averaged=True)
+    length = averaged.scores[0]  # a point a step
+    summed = measured(tmp_path / "summed", 1, step_size=1e-4 / length)
+    for name in DEFINITIONS:
+        assert averaged.errors[name] == pytest.approx(summed.errors[name], rel=1e-3)

@@ -12,10 +12,11 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from paper.exhibit import Claim, Content, Drawing, Exhibit, Table
+from paper.exhibit import Claim, Content, Drawing, Exhibit, Finding, Table
 from paper.markdown import anchor
 from paper.report import (
     NOTICE,
+    SYMBOLS,
     TITLE,
     Report,
     Section,
@@ -63,6 +64,7 @@ CLAIMS = (
     Claim("Q-learning is\nslower than [bold]this[/bold]", "Twice, p < 0.05", None, "Few seeds"),
     Claim("A proof holds" + ", and another one does" * 9, "On 98 % of *all* cells", True),
 )
+OURS = Finding("Exact [from] the start", "worst violation < 1e-6 | all", "Enforced & <proven>")
 REPORT = Report(
     command="python -m paper all",
     date="2025-06-01",
@@ -75,10 +77,10 @@ REPORT = Report(
             "figure4",
             "Figure 4",
             "Cartpole: scores <&> losses",
-            Content(CLAIMS[:2], DRAWINGS[:1], (SCORES,)),
+            Content(CLAIMS[:2], (), DRAWINGS[:1], (SCORES,)),
         ),
         section("table2", "Table 2", "Steps | Q_learning_", Content(CLAIMS[2:3])),
-        section("proofs", "", "Contents", Content(CLAIMS[3:], DRAWINGS[1:])),
+        section("proofs", "", "Contents", Content(CLAIMS[3:], [OURS], DRAWINGS[1:])),
     ),
 )
 IMAGES = {f"figures/{drawing.name}.png": png(drawing.figure) for drawing in DRAWINGS}
@@ -116,16 +118,16 @@ def test_every_link_of_the_page_leads_to_one_place_of_it() -> None:
     ids = page.values("id")
     assert len(ids) == len(set(ids))
     links = page.values("href")
-    # Once for each claim, once in the contents, which also has the times.
-    assert len(links) == len(CLAIMS) + len(REPORT.sections) + 1
+    # Once for each claim and what is ours, once in the contents, which also has the times.
+    assert len(links) == len(CLAIMS) + 1 + len(REPORT.sections) + 1
     assert {link.removeprefix("#") for link in links} <= set(ids)
 
 
 def test_the_page_says_everything_as_it_was_written() -> None:
     text = html()
     page = Page(text)
-    for claim in CLAIMS:
-        for part in (claim.text, claim.measured):
+    for said in (*CLAIMS, OURS):
+        for part in (said.text, said.measured):
             # In the headline table and in its section.
             assert page.text.count(one_line(part)) == 2
             assert one_line(part) in page.cells
@@ -152,25 +154,26 @@ def test_a_table_of_other_widths_than_its_header_is_refused() -> None:
 @pytest.mark.parametrize("full", [True, False])
 def test_what_was_cut_down_says_so_and_judges_nothing(full: bool) -> None:
     report = replace(REPORT, full=full)
-    counts = {"agrees": 2, "differs": 1, "not judged": 1}
-    if not full:
-        counts = {"agrees": 0, "differs": 0, "not judged": 4}
+    counts = {"agrees": 2, "differs": 1, "undecided": 1} if full else {"not judged": 4}
     assert report.counts == counts
     page, markdown = Page(html(report)).text, to_markdown(report)
     for text in (page, markdown):
         assert (NOTICE in text) is not full
-        for verdict, symbol in (("agrees", "✓"), ("differs", "≠"), ("not judged", "–")):
+        for verdict, symbol in SYMBOLS.items():
             # In the headline table and in a section; and once before the number of them.
-            assert text.count(f"{symbol} {verdict}") == 2 * counts[verdict] + 1
-            assert f"{symbol} {verdict}: {counts[verdict]}" in text
+            times = 2 * counts[verdict] + 1 if verdict in counts else 0
+            assert text.count(f"{symbol} {verdict}") == times
+            if verdict in counts:
+                assert f"{symbol} {verdict}: {counts[verdict]}" in text
 
 
 def test_tables_of_the_markdown_are_whole() -> None:
     tables = rows_of(to_markdown(REPORT))
-    assert [len(table) for table in tables] == [2 + len(CLAIMS), 2 + len(SCORES.rows), 2 + 3]
+    assert [len(table) for table in tables] == [2 + len(CLAIMS), 3, 2 + len(SCORES.rows), 2 + 3]
     for table in tables:
         assert {len(row) for row in table} == {len(table[0])}
-    headline, scores, times = tables
+    headline, beyond, scores, times = tables
+    assert [unescaped(cell.strip()) for cell in beyond[2][1:]] == [OURS.text, OURS.measured]
     for row, claim in zip(headline[2:], CLAIMS, strict=True):
         said = [unescaped(cell.strip()) for cell in row[1:3]]
         assert said == [one_line(claim.text), one_line(claim.measured)]
@@ -195,7 +198,7 @@ def test_links_of_the_markdown_lead_somewhere(
     # An exhibit is called "Contents", too: the anchors still differ.
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     assert len({anchor(heading) for heading in headings}) == len(headings)
-    assert len(re.findall(r"\]\(#", text)) == len(CLAIMS) + len(REPORT.sections) + 1
+    assert len(re.findall(r"\]\(#", text)) == len(CLAIMS) + 1 + len(REPORT.sections) + 1
 
 
 def test_the_markdown_is_tidy_and_shows_text_as_it_is() -> None:
@@ -210,8 +213,18 @@ def test_the_markdown_is_tidy_and_shows_text_as_it_is() -> None:
 def test_a_report_without_claims_has_no_table_of_them() -> None:
     bare = section("bare", "Figure 1", "Nothing to say", Content())
     report = replace(REPORT, sections=(bare,))
-    assert "Verdict" not in html(report) + to_markdown(report)
-    assert "Verdict" in html()
+    assert "Findings" not in html(report) + to_markdown(report)
+    assert "Findings" in html()
+
+
+def test_what_is_ours_is_not_counted_among_the_papers_claims() -> None:
+    ours = section("ours", "", "Beyond", Content(findings=[OURS]))
+    report = replace(REPORT, sections=(ours,))
+    assert sum(report.counts.values()) == 0
+    text = to_markdown(report)
+    assert "The paper's claims" not in text
+    assert "Beyond what the paper claims:" in text
+    assert "- **+ ours**\n  - What: Exact" in text
 
 
 @pytest.mark.parametrize("width", [160, 60])
@@ -229,9 +242,12 @@ def test_the_terminal_shows_every_claim_in_full(width: int) -> None:
             rows[-1] = [a + "".join(b.split()) for a, b in zip(rows[-1], cells, strict=True)]
     # Without spaces, since a narrow terminal breaks long words.
     said = [[one.where, claim.text, claim.measured] for one, claim in REPORT.claims]
+    said += [[one.where, found.text, found.measured] for one, found in REPORT.findings]
     assert [row[:3] for row in rows[1:]] == [["".join(t.split()) for t in row] for row in said]
-    assert [row[3] for row in rows[1:]] == ["✓agrees", "≠differs", "–notjudged", "✓agrees"]
-    assert "✓ agrees: 2, ≠ differs: 1, – not judged: 1" in lines[-1]
+    verdicts = ["✓agrees", "≠differs", "?undecided", "✓agrees", "+ours"]
+    assert [row[3] for row in rows[1:]] == verdicts
+    caption = " ".join(" ".join(lines[-2:]).split())
+    assert "The paper's claims: ✓ agrees: 2, ≠ differs: 1, ? undecided: 1" in caption
 
 
 def test_verdicts_are_coloured() -> None:

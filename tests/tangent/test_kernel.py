@@ -342,6 +342,36 @@ def test_theorem_1_and_the_batch_average(golden: Golden) -> None:
     np.testing.assert_allclose(predicted.mean(axis=0), average, atol=1e-14)
 
 
+def test_the_same_batch_over_and_over_is_a_nonlinear_differential_equation() -> None:
+    """The remark on theorem 1: ẋ = β/x, whose solutions are x² = x₀² + 2βτ."""
+    policy = small_policy(3, 2)
+    state, action, g, step_size = FLAT[:1], 0, 2.0, 1e-5
+    batch = hr.Batch(state, [action], [g])
+    for _ in range(20):
+        x = policy.probabilities(state)[0, action]
+        kernel = hr.tangent.tangent_kernel(policy, state)[0, action, 0, action]
+        beta = kernel * g
+        predicted = hr.predict_change(policy, batch, state, step_size)[0, action]
+        assert predicted == pytest.approx(step_size * beta / x, rel=1e-9)
+        hr.tangent.take_step(policy, hr.tangent.policy_gradient(policy, batch).direction, step_size)
+        grown = policy.probabilities(state)[0, action] ** 2 - x**2
+        assert grown == pytest.approx(2.0 * beta * step_size, rel=1e-3)
+
+
+@pytest.mark.parametrize(("n_actions", "symmetric"), [(2, True), (3, False)])
+def test_blocks_between_two_states_are_symmetric_for_two_actions_only(
+    n_actions: int, symmetric: bool
+) -> None:
+    """docs/explanation/paper.md, note 21; what is symmetric is the kernel as a whole."""
+    policy = small_policy(3, n_actions, sharpness=3.0)
+    kernel = hr.tangent.tangent_kernel(policy, FLAT)
+    size = np.abs(kernel).max()
+    between, within = kernel[0, :, 1, :], kernel[0, :, 0, :]
+    assert (np.abs(between - between.T).max() < 1e-12 * size) == symmetric
+    np.testing.assert_allclose(within, within.T, rtol=0, atol=1e-12 * size)
+    np.testing.assert_allclose(between, kernel[1, :, 0, :].T, rtol=0, atol=1e-12 * size)
+
+
 def test_prediction_error_is_second_order_in_the_step_size() -> None:
     policy = small_policy(sharpness=3.0)
     batch = hr.Batch(FLAT, [0, 1, 2, 0, 1], [1.0, -0.5, 2.0, 0.3, -1.0])
