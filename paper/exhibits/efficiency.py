@@ -134,14 +134,18 @@ def _claim(title: str, episodes: _Race, steps: _Race) -> Claim:
 
 def _in_words(episodes: _Race, steps: _Race) -> str:
     ours, others = (
-        f"{one.iqm.words('.0f')} episodes and {two.iqm.words('.0f')} steps"
+        f"{_at_least(one)}{one.iqm.words('.0f')} episodes and {two.iqm.words('.0f')} steps"
         for one, two in ((episodes.ours, steps.ours), (episodes.other, steps.other))
     )
-    at_least = "at least " if episodes.other.bound_only else ""
     return (
-        f"to pass: {ours} against {at_least}{others}, {at_least}{episodes.times.words()} times the "
-        f"episodes and {steps.times.words()} times the steps (100 episodes is the least there is)"
+        f"to pass: {ours} against {others}, {_at_least(episodes.other)}{episodes.times.words()} "
+        f"times the episodes and {steps.times.words()} times the steps (100 episodes is the least "
+        "there is)"
     )
+
+
+def _at_least(effort: Effort) -> str:
+    return "at least " if effort.bound_only else ""
 
 
 def _table(title: str, learned: list[Learned], columns: list[tuple[str, list[Effort]]]) -> Table:
