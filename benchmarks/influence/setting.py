@@ -117,7 +117,7 @@ LUNAR_LANDER_PPO = Setting(
     "LunarLander-v3",
     "LunarLander-v3",
     "ppo",
-    150_000,
+    100_000,
     options=PPO_LUNAR_LANDER.settings,
     learning_rate=PPO_LUNAR_LANDER.learning_rate,
     n_envs=PPO_LUNAR_LANDER.n_envs,
