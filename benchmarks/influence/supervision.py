@@ -10,7 +10,6 @@ from typing import Any, SupportsFloat, final
 
 import gymnasium as gym
 import numpy as np
-from stable_baselines3.common.callbacks import BaseCallback
 
 from benchmarks.influence.places import Places
 from handrail._types import Array, Mask
@@ -58,39 +57,3 @@ class Supervised(gym.Wrapper[Array, Any, Array, Any]):
     def _look(self, state: Array) -> None:
         self._forbidden = self._places.forbidden(state[None])[0]
         self._inside = bool(self._places.inside(state[None])[0])
-
-
-@final
-class Multiplier(BaseCallback):
-    """Moves the price by gradient ascent: up while more than the limit is forbidden, else down.
-
-    Args:
-        limit: the share of forbidden actions that is allowed in constrained places.
-        rate: of the ascent, per rollout.
-    """
-
-    def __init__(self, limit: float, rate: float) -> None:
-        super().__init__()
-        self.price = 0.0
-        self._limit, self._rate = limit, rate
-        self._cost = self._inside = 0.0
-
-    def _on_rollout_start(self) -> None:
-        self._cost = self._inside = 0.0
-
-    def _on_step(self) -> bool:
-        for info in self.locals["infos"]:
-            self._cost += info["cost"]
-            self._inside += info["in_place"]
-        return True
-
-    def _on_rollout_end(self) -> None:
-        self.price = ascended(self.price, self._cost, self._inside, self._limit, self._rate)
-        self.training_env.set_attr("price", self.price)
-
-
-def ascended(price: float, cost: float, inside: float, limit: float, rate: float) -> float:
-    """The price after a rollout with so many forbidden actions on so many steps in places."""
-    if not inside:
-        return price
-    return max(0.0, price + rate * (cost / inside - limit))

@@ -17,9 +17,10 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.policies import ActorCriticPolicy
 
 from benchmarks.influence.demonstrations import Demonstrations, Pull, imitate
+from benchmarks.influence.lagrangian import Lagrangian
 from benchmarks.influence.places import Places
 from benchmarks.influence.setting import Setting
-from benchmarks.influence.supervision import Multiplier, Supervised
+from benchmarks.influence.supervision import Supervised
 from handrail import CategoricalPolicy, Constraint, Policy, Reinforce, measure
 from handrail._types import Array, Mask
 from handrail.constraints import measure_fresh
@@ -27,16 +28,24 @@ from handrail.enforcement import Enforcement
 from handrail.errors import HandrailError
 from handrail.learning import Record
 from handrail.sb3 import Handrail, policy_of
-from handrail.settings import ADVICE, Reach
+from handrail.settings import ADVICE, LITTLE_ALWAYS, Reach
 
 Arm = Literal[
-    "plain", "rail", "reach_10", "cloning", "cloning_and_pull", "penalty", "mask", "lagrangian"
+    "plain",
+    "rail",
+    "reach_10",
+    "little_reach",
+    "cloning",
+    "cloning_and_pull",
+    "penalty",
+    "mask",
+    "lagrangian",
 ]
-HELD: dict[Arm, Reach] = {"rail": "auto", "reach_10": ADVICE}
+HELD: dict[Arm, Reach] = {"rail": "auto", "reach_10": ADVICE, "little_reach": LITTLE_ALWAYS}
 
-_PULL = 0.1  # as the pressure of benchmarks.ppo
-_PRICE = 1.0  # of a reward penalty: what a step with the pole up is worth, or about a second's drop
-_LIMIT, _ASCENT = 0.05, 0.5
+# Of the pull of demonstrations, of a forbidden action, of dual ascent.
+_PULL, _PRICE, _ASCENT = 1.0, 1.0, 0.5
+_LIMIT = 0.05  # of forbidden actions in constrained places
 _FRESH = 20_000
 
 
@@ -267,4 +276,4 @@ def _ways(
         assert isinstance(model.policy, ActorCriticPolicy)
         imitate(model.policy, shown)
         return [Pull(shown, _PULL)] if arm == "cloning_and_pull" else []
-    return [Multiplier(_LIMIT, _ASCENT)] if arm == "lagrangian" else []
+    return [Lagrangian(_LIMIT, _ASCENT)] if arm == "lagrangian" else []

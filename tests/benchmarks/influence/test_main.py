@@ -61,7 +61,7 @@ def test_studies_share_cells_and_words_choose_among_them(tmp_path: Path) -> None
     assert len(plain) == len(SEEDS)  # of two studies
     for study in ("one_sided", "full"):
         assert set(plain) <= set(command.wanted(STUDIES, SEEDS, tmp_path, [study]))
-    chosen = command.wanted(STUDIES, SEEDS, tmp_path, ["full", "cartpole", "ppo", "reach_10"])
+    chosen = command.wanted(STUDIES, SEEDS, tmp_path, ["full", "cartpole", "ppo", "rail"])
     assert {(cell.setting.budget, cell.knowledge) for cell in chosen} == {(100_000, "full")}
 
 

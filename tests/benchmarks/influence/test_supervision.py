@@ -1,4 +1,4 @@
-"""The mask, the price and its multiplier."""
+"""The mask and the price."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import pytest
 
 from benchmarks.influence.places import Places
-from benchmarks.influence.supervision import Supervised, ascended
+from benchmarks.influence.supervision import Supervised
 from handrail import AtLeast, AtMost, Box
 from handrail._types import Array
 
@@ -54,10 +53,3 @@ def test_where_everything_is_forbidden_everything_may_be_drawn() -> None:
     env = Supervised(_Line(), Places.of(both, 3))
     env.reset()
     assert env.action_masks().tolist() == [True, True, True]
-
-
-def test_the_multiplier_rises_above_the_limit_and_falls_below_it_but_not_under_zero() -> None:
-    assert ascended(1.0, cost=30.0, inside=100.0, limit=0.05, rate=2.0) == pytest.approx(1.5)
-    assert ascended(1.0, cost=0.0, inside=100.0, limit=0.05, rate=2.0) == pytest.approx(0.9)
-    assert ascended(0.01, cost=0.0, inside=100.0, limit=0.05, rate=2.0) == 0.0
-    assert ascended(1.0, cost=0.0, inside=0.0, limit=0.05, rate=2.0) == 1.0
