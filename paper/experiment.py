@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Self, final
 from pydantic import BaseModel, Field, ValidationError
 
 from handrail.rulebook import Rulebook, load_rulebook, with_settings
+from handrail.rulebook import parse as parse_rulebook
 from handrail.rulebook.source import KeyPath, read
 from handrail.settings import STRICT, expectation
 
@@ -55,17 +56,20 @@ class _Learning(Study, ABC):
     """Learns from a constraint file."""
 
     constraints: str
-    """A bundled constraint file: the environment, the names, what must hold."""
+    """A bundled constraint file, or one of `paper/constraints`: the environment, the names, what
+    must hold."""
     episodes: Count
     """To learn from."""
     settings: dict[str, Any] = {}
     """Other than those of the file."""
 
+    def file(self) -> Rulebook:
+        """The file as it is."""
+        return constraint_file(self.constraints)
+
     def rulebook(self, seed: int) -> Rulebook:
         """The file with this study's settings."""
-        return with_settings(
-            load_rulebook(self.constraints), **self.settings, episodes=self.episodes, seed=seed
-        )
+        return with_settings(self.file(), **self.settings, episodes=self.episodes, seed=seed)
 
     def within(self, limits: Limits) -> Self:
         """Fewer episodes."""
@@ -78,7 +82,15 @@ class _Learning(Study, ABC):
 
     def inputs(self) -> dict[str, Any]:
         """The file's text, too."""
-        return {**super().inputs(), "text": load_rulebook(self.constraints).text}
+        return {**super().inputs(), "text": self.file().text}
+
+
+def constraint_file(name: str) -> Rulebook:
+    """One that only the reproduction has, or a bundled one."""
+    own = resources.files("paper") / "constraints" / f"{name}.yaml"
+    return (
+        parse_rulebook(own.read_text("utf-8"), own.name) if own.is_file() else load_rulebook(name)
+    )
 
 
 @final

@@ -18,7 +18,6 @@ from handrail._storage import write_atomically
 from handrail._types import Array
 from handrail.errors import HandrailError
 from handrail.report.statistics import WINDOW, episodes_to_pass
-from handrail.rulebook import load_rulebook
 from handrail.runs import Run
 from paper.experiment import Experiment, QLearning, Training
 from paper.job import Finish, folders_of, read_finish
@@ -173,8 +172,8 @@ class Results:
         study = experiment.study
         numbered = list(enumerate(self.folders(experiment.name)))
         if isinstance(study, Training):
-            mark = load_rulebook(study.constraints).pass_mark
-            assert mark is not None  # every bundled file has one
+            mark = study.file().pass_mark
+            assert mark is not None  # every file has one
             return Learned(experiment, mark, tuple(_trained(n, f) for n, f in numbered))
         if isinstance(study, QLearning):
             seeds = tuple(_q_learned(n, folder) for n, folder in numbered)

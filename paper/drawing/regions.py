@@ -1,15 +1,17 @@
-"""Appendix B: what states are chosen by, and the policy with its regions in some episodes."""
+"""Regions: what states are chosen by, what one of them stands for, and the policy around them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from handrail._types import Indices
+from handrail._types import Array, Indices
 from handrail.regions import Region
 from handrail.report import Plane
 from handrail.report.drawing import (
@@ -19,6 +21,7 @@ from handrail.report.drawing import (
     draw_trajectory,
     new_figure,
 )
+from handrail.tangent.carryover import ENOUGH
 from paper.drawing.learning import CARTPOLE_AXES, panels
 from paper.state_choice import Choices, Map
 
@@ -94,4 +97,27 @@ def maps_figure(
     for axes in grid[:, 0]:
         axes.set_ylabel(CARTPOLE_AXES[1])
     figure.colorbar(mesh, ax=list(np.ravel(grid)), label=f"probability of “{action}”", aspect=50)
+    return figure
+
+
+def carryover_figure(positions: Array, shares: Array, cuts: Sequence[float]) -> Figure:
+    """What a step at one position of the cart moves at another, and the parts that are cut.
+
+    Args:
+        positions: (n,), in metres.
+        shares: (n, n): of a change at the row's position, what arrives at the column's.
+        cuts: ends of the parts, in metres.
+    """
+    figure, (axes,) = panels(height=4.6)
+    mesh = axes.pcolormesh(
+        positions, positions, shares, cmap="viridis", vmin=0.0, vmax=2.0, rasterized=True
+    )
+    axes.contour(positions, positions, shares, levels=[ENOUGH], colors="white", linestyles="--")
+    for low, high in pairwise(cuts):
+        square = Rectangle((low, low), high - low, high - low, fill=False, linewidth=1.8)
+        axes.add_patch(square)
+    axes.set_aspect("equal")
+    axes.set_xlabel("cart where it arrives, x' (m)")
+    axes.set_ylabel("cart where the policy is moved by 1, x (m)")
+    figure.colorbar(mesh, ax=axes, label="what arrives")
     return figure

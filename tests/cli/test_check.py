@@ -102,6 +102,56 @@ def test_check_says_how_far_one_sided_knowledge_reaches(handrail: Caller, tmp_pa
     assert moved > 2.0 * stayed
 
 
+WIDE = """
+environment: CartPole-v1
+observations: [x, x_dot, phi, phi_dot]
+actions: [left, right]
+constraints:
+  - name: push right
+    region: {x: [-2.5, 2.5], x_dot: 0, phi: [0.2, 0.25], phi_dot: 0}
+    require: right >= 0.9
+  - name: push left
+    region: {x: [-2.5, 2.5], x_dot: 0, phi: [-0.25, -0.2], phi_dot: 0}
+    require: left >= 0.9
+settings: {network: {hidden: [500]}, enforcement: one_step, selection: maximum_deviation}
+"""
+
+
+def test_check_says_where_one_state_cannot_stand_for_a_region(
+    handrail: Caller, tmp_path: Path
+) -> None:
+    file = tmp_path / "wide.yaml"
+    file.write_text(WIDE)
+    code, out, _ = handrail("check", file)
+    assert code == 0
+    found = re.search(
+        r"^note: 'push (?:right|left)' and 1 more: too wide in x for 1 state at a time "
+        r"\(maximum_deviation\)\. A step that moves the policy by 1 at x = (\S+) moves it by "
+        r"(\S+) at x = (\S+)\. Cut along x into (\d+) parts or more, or hold the whole: selection "
+        r"everywhere\.$",
+        out,
+        re.MULTILINE,
+    )
+    assert found is not None, out
+    moved, share, reached, parts = map(float, found.groups())
+    assert (abs(moved), reached) == (2.5, -moved)
+    assert 0.0 < share < 0.1
+    assert 4 <= parts <= 7
+    width = 5.0 / parts
+    file.write_text(WIDE.replace("[-2.5, 2.5]", f"[-2.5, {width - 2.5}]"))
+    assert "too wide" not in handrail("check", file)[1]
+
+
+@pytest.mark.parametrize("setting", ["selection=everywhere", "enforcement=exact"])
+def test_where_the_whole_is_held_no_region_is_too_wide(
+    handrail: Caller, tmp_path: Path, setting: str
+) -> None:
+    """Exact enforcement holds every state that a selection could choose."""
+    file = tmp_path / "wide.yaml"
+    file.write_text(WIDE)
+    assert "too wide" not in handrail("check", file, "--set", setting)[1]
+
+
 def test_check_names_conflicts(handrail: Caller, tmp_path: Path) -> None:
     file = tmp_path / "torn.yaml"
     file.write_text(

@@ -11,6 +11,7 @@ import pytest
 from handrail.rulebook import load_rulebook
 from paper.exhibits import EXHIBITS
 from paper.exhibits.cartpole import first_met, met_from, safe_decline, safe_size
+from paper.exhibits.cartpole_regions import on_par, vanished
 from paper.exhibits.constraint_tables import CONSTRAINT_TABLES, DISKS_TABLE
 from paper.exhibits.lunar_lander import first_landings
 from paper.exhibits.q_learning import episodes_to_level, still_rising
@@ -55,6 +56,22 @@ def test_a_seed_that_stops_never_meets_its_bounds() -> None:
 
 def test_the_first_landing_is_the_first_that_pays_for_one() -> None:
     assert first_landings(learned([-50.0, 99.0, 100.0, 200.0], [0.0, 0.0])) == [2.0, 2.0]
+
+
+def test_who_diverges_is_not_on_par() -> None:
+    static = learned(*([one] * 100 for one in (195.0, 196.0, 197.0, 198.0)))
+    near, far = (learned(*([one] * 100 for one in scores)) for scores in ([194.0] * 4, [150.0] * 4))
+    assert on_par(near, static) is True
+    assert on_par(far, static) is False
+    between = learned(*([one] * 100 for one in (100.0, 190.0, 199.0, 200.0)))
+    assert on_par(between, static) is None
+    stopped = replace(near, seeds=(replace(near.seeds[0], message="diverged"), *near.seeds[1:]))
+    assert on_par(stopped, static) is False
+
+
+def test_a_loss_has_vanished_where_it_stays_below_a_tenth() -> None:
+    assert vanished(np.array([50.0, -80.0, 7.0, -3.0, np.nan])) == 2.0
+    assert np.isnan(vanished(np.array([50.0, 4.0, -6.0])))
 
 
 def test_after_the_freeze_are_a_hundred_episodes() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from handrail._types import Array
+from handrail.constraints import PlacedConstraint
 from handrail.errors import InvalidRulebook
+from handrail.regions import Region
 from paper.exhibits import EXHIBITS
 from paper.experiment import (
     Limits,
@@ -12,6 +16,7 @@ from paper.experiment import (
     StateChoice,
     Training,
     UpdateTimes,
+    constraint_file,
     experiments,
     parse,
 )
@@ -29,6 +34,41 @@ def test_every_experiment_can_be_made_and_is_shown() -> None:
             book = one.study.rulebook(seed=3)
             assert (book.settings.seed, book.settings.episodes) == (3, one.study.episodes)
             assert book.settings.network.hidden == [5000], one.name
+
+
+def sub_regions(name: str) -> list[Region]:
+    """Regions of a file's constraints, sub-regions one by one."""
+    placed = (one for one in constraint_file(name).constraints if isinstance(one, PlacedConstraint))
+    return [part for one in placed if one.region is not None for part in one.region.parts]
+
+
+def test_the_table_cut_along_the_track_is_the_table() -> None:
+    """Each region of the paper in five parts of a metre, end to end."""
+    whole, parts = sub_regions("cartpole_regions"), sub_regions("cartpole_regions_cut")
+    assert len(parts) == 5 * len(whole)
+    for number, part in enumerate(parts):
+        low, high = part.bounds
+        start = -2.5 + number % 5
+        assert (low[0], high[0]) == (start, start + 1.0)
+        states = part.grid(4)
+        assert whole[number // 5].contains(states).all()
+        assert part.volume == pytest.approx(whole[number // 5].volume / 5.0)
+
+
+def test_other_cuts_of_the_track() -> None:
+    """The two sides alike mirror each other; three parts a side have the same strips as five."""
+    left, right = np.split(
+        np.array([one.corners for one in sub_regions("cartpole_track_mirrored")]), 2
+    )
+    for one, other in zip(left, right[::-1], strict=True):
+        assert_same_states(one, -other)
+    (one, *_), (other, *_) = sub_regions("cartpole_track"), sub_regions("cartpole_track_thirds")
+    assert_same_states(one.corners[:, 2:], other.corners[:, 2:])
+
+
+def assert_same_states(one: Array, other: Array) -> None:
+    first, second = (np.unique(np.round(states, 9) + 0.0, axis=0) for states in (one, other))
+    np.testing.assert_allclose(first, second)
 
 
 @pytest.mark.parametrize(

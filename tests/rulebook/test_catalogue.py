@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import handrail as hr
+from handrail._types import Array
 from handrail.constraints import PlacedConstraint
 from handrail.constraints.constraint import AtLeast, AtMost, Equal
 from handrail.constraints.rows import concatenate
@@ -149,6 +151,32 @@ def test_cartpole_regions_are_the_papers() -> None:
     assert rules.environment.max_episode_steps == 200
     assert rules.settings.selection == Everywhere(prove=True)
     assert rules.pass_mark == 195.0
+
+
+@pytest.mark.parametrize(
+    ("action", "line", "outwards"), [(cartpole.LEFT, -2.0, -0.01), (cartpole.RIGHT, 1.2, 0.01)]
+)
+def test_cartpole_track_is_the_authors(action: int, line: float, outwards: float) -> None:
+    """Their 495 states of a side, by position, in slices of 100: each slice in its region."""
+    rules = load_rulebook("cartpole_track")
+    constraints = rules.constraints[5 * action : 5 * (action + 1)]
+    grid = product(np.linspace(-2, 2, 9), np.linspace(-0.125, 0.125, 11), range(5))
+    states = np.array([(x, 0, (line - p) / 8 + k * outwards, p) for x, p, k in grid])
+    slices = [states[start : start + 100] for start in range(0, 495, 100)]
+    for rule, inside in zip(constraints, slices, strict=True):
+        assert isinstance(rule, AtLeast)
+        assert (rule.bound, rule.action) == (0.95, action)
+        assert rule.region is not None
+        assert rule.region.contains(inside).all()
+        low, high = rule.region.bounds
+        np.testing.assert_allclose([low[0], high[0]], inside[[0, -1], 0])
+        np.testing.assert_allclose([low[2:], high[2:]], ends(states))
+    assert rules.settings.selection == Everywhere(prove=True)
+
+
+def ends(states: Array) -> tuple[Array, Array]:
+    """Of phi and phi_dot."""
+    return states[:, 2:].min(axis=0), states[:, 2:].max(axis=0)
 
 
 def test_cartpole_disks_are_the_papers() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -27,7 +29,9 @@ def check(
     env = book.make_environment()
     say(book)
     _note_states_outside(book, env)
-    _try(book, hr.runs.make_policy(book, env))
+    policy = hr.runs.make_policy(book, env)
+    _note_wide_regions(book, policy)
+    _try(book, policy)
 
 
 def _note_states_outside(book: hr.Rulebook, env: Any) -> None:
@@ -39,6 +43,37 @@ def _note_states_outside(book: hr.Rulebook, env: Any) -> None:
                 f"{outside} of {len(one.states)} states {of} {one.name!r} lie outside the "
                 "observation space."
             )
+
+
+def _note_wide_regions(book: hr.Rulebook, policy: hr.Policy) -> None:
+    """Where states that are chosen one at a time cannot stand for a region, and how to cut it."""
+    selection = book.settings.selection
+    if book.settings.enforcement != "one_step" or isinstance(selection, hr.Everywhere):
+        return
+    states = hr.constraints.counted(selection.states, "state")
+    for coordinate, regions in _wide_regions(book, policy).items():
+        name, least = min(regions, key=lambda one: one[1].share)
+        more = f" and {len(regions) - 1} more" if len(regions) > 1 else ""
+        along, parts = book.observations[coordinate], max(one.parts for _, one in regions)
+        note(
+            f"{name!r}{more}: too wide in {along} for {states} at a time ({selection.strategy}). A "
+            f"step that moves the policy by 1 at {along} = {least.moved:g} moves it by "
+            f"{least.share:.2g} at {along} = {least.reached:g}. Cut along {along} into {parts} "
+            "parts or more, or hold the whole: selection everywhere."
+        )
+
+
+def _wide_regions(
+    book: hr.Rulebook, policy: hr.Policy
+) -> Mapping[int, Sequence[tuple[str, hr.tangent.Carryover]]]:
+    """Their names and what carries over too little in them, by the coordinate to cut along."""
+    wide = defaultdict(list)
+    for one in hr.constraints.expand(book.constraints, policy).regional:
+        if one.row is not None:
+            for found in hr.tangent.carryovers(policy, one.row.weights[0], one.region):
+                if not found.enough:
+                    wide[found.coordinate].append((one.name, found))
+    return wide
 
 
 def _try(book: hr.Rulebook, policy: hr.Policy) -> None:

@@ -1,6 +1,7 @@
 """The first order of a network: gradients and the tangent kernel."""
 
 from handrail.tangent.batch import Batch, PolicyGradient, policy_gradient
+from handrail.tangent.carryover import Carryover, carryovers
 from handrail.tangent.gradient import (
     Gradient,
     distance,
@@ -16,9 +17,11 @@ from handrail.tangent.kernel import predict_change, tangent_kernel
 
 __all__ = [
     "Batch",
+    "Carryover",
     "Functionals",
     "Gradient",
     "PolicyGradient",
+    "carryovers",
     "distance",
     "gram",
     "gram_diagonal",
