@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from handrail.cli.prove import CERTIFICATE
@@ -94,7 +95,11 @@ def test_a_model_that_was_edited_is_proven_and_verified(handrail: Caller, tmp_pa
     code, _, error = handrail("prove", edited)
     assert code == 2
     assert f"{edited} does not say all that is to be proven of its policy. Name a const" in error
-    code, out, _ = handrail("prove", edited, *about, "--tolerance", "1e-6")
+    policy = pytest.importorskip("handrail.sb3").policy_of(sb3.PPO.load(edited, device="cpu"))
+    left = float(policy.outputs(np.array([[0.0, 0.0, -0.2, 0.0]]))[0, 0])
+    tight = tmp_path / "tight.yaml"
+    tight.write_text(LEANING.replace("left >= 0.9", f"left >= {left - 1e-7!r}"))
+    code, out, _ = handrail("prove", edited, "--constraints", tight)
     assert code == 1
     assert "too near to its bound for float32" in out
     assert "or allow a larger tolerance" in out
