@@ -7,13 +7,20 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 
 import handrail as hr
 from handrail.constraints import Tolerance, expand
 from handrail.enforcement.enforcer import make_enforcer
-from handrail.enforcement.rail import Rail, cover_both_sides, references_before_experience
+from handrail.enforcement.rail import (
+    Displacement,
+    Rail,
+    cover_both_sides,
+    references_before_experience,
+    weights_of,
+)
 from handrail.enforcement.references import References
-from handrail.errors import InvalidArgument
+from handrail.errors import InvalidArgument, InvalidRun
 from handrail.settings import Fading, Reach, chosen_reach
 from tests.conftest import small_policy, spaces
 
@@ -153,3 +160,69 @@ def test_references_that_stand_in_the_way_yield() -> None:
     assert policy.probabilities([HERE])[0, 1] >= 0.95 - 1e-6
     assert held.influence is not None
     assert held.influence.largest_change > 0.1
+
+
+def learned(policy: hr.CategoricalPolicy, seed: int) -> None:
+    """A step of some learner."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for one in policy.parameters:
+            one.add_(0.02 * torch.randn_like(one))
+
+
+def one_sided_rail() -> tuple[hr.CategoricalPolicy, Rail]:
+    policy = hr.CategoricalPolicy.mlp(spaces(2, 2), [256], seed=0)
+    rules = [hr.AtLeast(0.9, 1, hr.Box([0.5, 0.5], [0.7, 0.7]), name="here")]
+    enforcer = make_enforcer(expand(rules, policy), hr.Everywhere(), policy, Tolerance())
+    # Far from where it is going to live.
+    far = References(np.random.default_rng(1).uniform(-9.0, -5.0, (64, 2)), "given")
+    return policy, Rail(enforcer, rules, far, "auto")
+
+
+def test_once_it_is_known_where_the_policy_lives_it_is_held_anew_there() -> None:
+    policy, one = one_sided_rail()
+    visited = np.random.default_rng(2).uniform(-0.5, 0.3, (200, 2))
+    free = policy.probabilities(visited)
+    one.hold(policy).raise_if_unsatisfied()
+    there = np.abs(policy.probabilities(visited) - free).mean()
+    before = weights_of(policy)
+    one.learned_from(visited)
+    held = one.hold(policy).raise_if_unsatisfied()
+    assert np.abs(policy.probabilities(visited) - free).mean() < 0.6 * there
+    assert held.parameter_change == pytest.approx(np.linalg.norm(weights_of(policy) - before))
+    assert one.hold(policy).parameter_change == 0.0  # once
+
+
+def test_what_was_learned_is_kept_when_what_was_held_is_taken_back() -> None:
+    policy, one = one_sided_rail()
+    start = weights_of(policy)
+    one.hold(policy)
+    held = weights_of(policy)
+    learned(policy, 0)
+    step = weights_of(policy) - held
+    moved = Displacement().and_since(held - step, policy)  # twice the step
+    moved.take_back(policy)
+    assert weights_of(policy) == pytest.approx(held - step, abs=1e-12)
+    Displacement(held - start).take_back(policy)
+    assert weights_of(policy) == pytest.approx(start - step, abs=1e-12)
+    with pytest.raises(InvalidRun, match="'moved' is about 3 weights, but the policy has 1,282"):
+        Displacement(np.ones(3)).take_back(policy)
+
+
+@pytest.mark.parametrize("interrupted_after", [1, 3, 7])
+def test_held_anew_or_not_it_goes_on_from_what_it_remembers(interrupted_after: int) -> None:
+    (policy, one), (other, two) = one_sided_rail(), one_sided_rail()
+    rng = np.random.default_rng(3)
+    for number in range(10):
+        if number == interrupted_after:
+            fresh = one_sided_rail()[1]
+            fresh.recall(two.memory())
+            two = fresh
+        for policy_, rail_ in ((policy, one), (other, two)):
+            rail_.hold(policy_).raise_if_unsatisfied()
+            learned(policy_, number)
+        visited = rng.uniform(-1.0, 1.0, (30, 2))
+        one.learned_from(visited)
+        two.learned_from(visited)
+    np.testing.assert_array_equal(weights_of(policy), weights_of(other))
+    assert not len(one.memory()["moved"])  # after eight rollouts nothing is taken back any more

@@ -8,14 +8,17 @@ holds constraints once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import gymnasium as gym
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
+from torch import Tensor
 
+from handrail._storage import tensor
 from handrail._types import Array
 from handrail.constraints import Constraint, Rows, Tolerance, expand
 from handrail.enforcement.closeness import hold_closely
@@ -31,7 +34,7 @@ from handrail.enforcement.references import (
     references_of_space,
     spread,
 )
-from handrail.errors import InvalidArgument
+from handrail.errors import InvalidArgument, InvalidRun
 from handrail.policies import Policy
 from handrail.rulebook import AnyConstraints, Rulebook, constraints_of, load_constraints
 from handrail.settings import (
@@ -43,9 +46,13 @@ from handrail.settings import (
     chosen_reach,
     chosen_selection,
 )
+from handrail.tangent import distance, restore, unchanged_on_failure
 
 # References of a learner before any experience.
 _BEFORE = 512
+
+# Rollouts after which the policy is held anew, where it has turned out to live.
+_ANEW = (1, 2, 4, 8)
 
 # A sum of pushes that is shorter than this is none.
 _BALANCED = 1e-9
@@ -126,8 +133,10 @@ class Rail:
     With reach "auto" constraints that cover both sides of a choice, as those of a balanced pole do,
     are advice for everywhere: generalising is a gift, and it steadies a learner whose updates are
     noisy. One-sided ones would only push the policy to that side, so what they ask for stays where
-    they ask for it. Before any experience there is time: then what holding moves elsewhere is taken
-    back step by step, as `edit` does.
+    they ask for it. There is time for that before any experience: what holding moves elsewhere is
+    taken back step by step, as `edit` does. But where the policy lives, only the first rollouts
+    tell. After some of them all that was held is taken back, what was learned is kept, and the
+    policy held anew, closely where it lives.
 
     Args:
         enforcer: of the constraints.
@@ -151,17 +160,44 @@ class Rail:
         self._reservoir = Reservoir(constraints, first)
         self._reach = reach
         self._auto: Fading | None = None
+        self._moved = Displacement()
+        self._held_after = -1  # rollouts
 
     def hold(self, policy: Policy) -> Enforcement:
         """Make the policy obey, in place; on failure it is as it was."""
-        references, reach = self._reservoir.references, self.reach(policy)
-        elsewhere = Elsewhere(references, reach)
-        if references is not None and elsewhere.matters and not self._reservoir.rollouts:
-            elsewhere.begin(policy)
-            held = hold_closely(policy, references, self.enforcer, reach)
-        else:
+        references, seen = self._reservoir.references, self._reservoir.rollouts
+        elsewhere = Elsewhere(references, self.reach(policy))
+        elsewhere.begin(policy)
+        held = None
+        if references is not None and elsewhere.matters and self._is_due(seen):
+            held = self._hold_anew(policy, references)
+        if held is None or not (held.satisfied or seen == 0):
+            before = weights_of(policy)
             held = self.enforcer.hold(policy, elsewhere)
+            self._moved = self._moved.and_since(before, policy)
+        if seen >= _ANEW[-1]:
+            self._moved = Displacement()
+        self._held_after = seen
         return replace(held, influence=elsewhere.influence(policy))
+
+    def _is_due(self, seen: int) -> bool:
+        """Whether to hold anew, once after so many rollouts; later on only what was ever held."""
+        if seen == self._held_after:
+            return False
+        return seen == 0 or (seen in _ANEW and self._moved.is_known)
+
+    def _hold_anew(self, policy: Policy, references: References) -> Enforcement:
+        """As if it had never been held before; on failure it is as it was."""
+        reach = min(self._fading(policy).first, self.reach(policy))
+        with unchanged_on_failure(policy) as start:
+            self._moved.take_back(policy)
+            free = weights_of(policy)
+            held = hold_closely(policy, references, self.enforcer, reach)
+            if held.satisfied:
+                self._moved = Displacement().and_since(free, policy)
+            else:
+                restore(policy, start)
+        return replace(held, parameter_change=distance(policy, start))
 
     def reach(self, policy: Policy) -> float:
         """Of the next holding."""
@@ -183,12 +219,66 @@ class Rail:
 
     def memory(self) -> Memory:
         """What `recall` needs to go on exactly from here."""
-        return {**self.enforcer.memory(), **self._reservoir.memory()}
+        return {
+            **self.enforcer.memory(),
+            **self._reservoir.memory(),
+            "moved": self._moved.by,
+            "held_after": np.array([self._held_after]),
+        }
 
     def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what was remembered."""
         self._reservoir.recall(memory)
+        if "moved" in memory:  # checkpoints of before anything was held anew have none
+            self._moved = Displacement(tensor(memory, "moved", (None,)))
+            self._held_after = int(tensor(memory, "held_after", (1,), "int64")[0])
         self.enforcer.recall(memory)
+
+
+@final
+@dataclass(frozen=True)
+class Displacement:
+    """How far all holdings so far, and nothing else, have moved a policy's weights.
+
+    Attributes:
+        by: (n_weights,); empty if they have not.
+    """
+
+    by: Array = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything was moved."""
+        return bool(len(self.by))
+
+    def and_since(self, before: Array, policy: Policy) -> Displacement:
+        """Together with how far the policy is from what it was before (n_weights,)."""
+        moved = weights_of(policy) - before
+        if not moved.any():
+            return self
+        return Displacement(self.by + moved if self.is_known else moved)
+
+    def take_back(self, policy: Policy) -> None:
+        """From the policy, in place; what it has learned since stays."""
+        if self.is_known:
+            restore(policy, _like(policy, self.by, of=weights_of(policy)))
+
+
+def weights_of(policy: Policy) -> Array:
+    """All of them (n_weights,), in float64."""
+    parts = [one.detach().double().numpy(force=True).ravel() for one in policy.parameters]
+    every: Array = np.concatenate(parts)
+    return every
+
+
+def _like(policy: Policy, less: Array, of: Array) -> list[Tensor]:
+    """Weights (n_weights,) less others, in the shapes of the policy's."""
+    if len(less) != len(of):
+        raise InvalidRun(
+            f"The tensor 'moved' is about {len(less):,} weights, but the policy has {len(of):,}."
+        )
+    parts = torch.as_tensor(of - less).split([one.numel() for one in policy.parameters])
+    return [part.view_as(one) for part, one in zip(parts, policy.parameters, strict=True)]
 
 
 def cover_both_sides(rows: Rows) -> bool:
