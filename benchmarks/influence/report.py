@@ -33,7 +33,8 @@ _NAMES: dict[Arm, str] = {
     "mask": "action mask (MaskablePPO)",
     "lagrangian": "PPO-Lagrangian",
 }
-_NOT_BELOW = "not below"
+_NOT_BELOW, _TOO_FEW = "not below", "too few seeds"
+_FEWEST = 3  # seeds that an interval can be made of
 _LEARNERS = {"reinforce": "`Reinforce`", "ppo": "PPO"}
 
 
@@ -134,11 +135,13 @@ def _one_sided_cells(row: Row, results: Results) -> list[str]:
 def _verdicts(rows: Sequence[Row], results: Results) -> str:
     lines = []
     for arm in HELD:
-        found = [_verdict(row, results) for row in rows if row.arm == arm]
+        judged = [_verdict(row, results) for row in rows if row.arm == arm]
+        found = [one for one in judged if one != _TOO_FEW]
         fine = found.count(_NOT_BELOW)
-        lines.append(
-            f"- {_NAMES[arm]}: not below plain on {fine} of {len(found)} sets and learners"
-        )
+        if found:
+            lines.append(
+                f"- {_NAMES[arm]}: not below plain on {fine} of {len(found)} sets and learners"
+            )
     return "\n".join(lines)
 
 
@@ -146,6 +149,8 @@ def _verdict(row: Row, results: Results) -> str:
     """A rail that gave up on any seed is no success, whatever the others scored."""
     if any(run.failure is not None for run, _ in results.pairs(row)):
         return "**gave up**"
+    if len(results.pairs(row)) < _FEWEST:
+        return _TOO_FEW
     return _NOT_BELOW if _difference(row, results).is_not_below else "**below**"
 
 

@@ -16,7 +16,7 @@ from handrail.rulebook import load_rulebook, with_settings
 from handrail.runs import make_agent
 
 # What an update that holds regions may cost, in units of collecting its episode.
-MOST = 1.0
+MOST = 3.0
 
 
 @final

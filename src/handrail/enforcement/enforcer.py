@@ -318,7 +318,7 @@ class RegionEnforcer(Enforcer):
         return replace(result, measured=self._measured)
 
     def _find(self, policy: Policy) -> Found:
-        """Where it was proven before, a proof is the cheapest search; else a sample comes first."""
+        """Where it was proven before, a proof comes first: it may do for both."""
         if not self._proven:
             found = self._search(policy)
             return self._prove(policy) if found.nothing and self._selection.prove else found

@@ -44,3 +44,9 @@ def test_the_page_has_a_line_for_every_way() -> None:
         [Study(INSTEAD.name, INSTEAD.title, rows)], Results({row: {0: run} for row in rows})
     )
     assert text.count("| 10.0 ± 0.0 | 20.0 ± 0.0 | 30.0 ± 0.0 | 4 | 25.00% | -2.0e-03 | 0 |") == 7
+
+
+def test_two_seeds_are_too_few_for_a_verdict() -> None:
+    text = _one_sided_page(dict.fromkeys(range(2), _TRAINED))
+    assert "| too few seeds |" in text
+    assert "sets and learners" not in text
