@@ -10,7 +10,8 @@ import handrail as hr
 from handrail.constraints import Tolerance, expand
 from handrail.enforcement.closeness import hold_closely
 from handrail.enforcement.elsewhere import Elsewhere
-from handrail.enforcement.enforcer import Enforcer, make_enforcer
+from handrail.enforcement.enforcer import Enforcer, RegionEnforcer, make_enforcer
+from handrail.enforcement.exchange import Found
 from handrail.enforcement.rail import Rail
 from handrail.enforcement.references import References
 from handrail.settings import Everywhere
@@ -53,7 +54,15 @@ def test_closer_than_the_least_way_at_once_and_by_its_reach() -> None:
     assert closely[1e-4] < 0.8 * mean_change(at_once)
 
 
-def test_with_a_proof_of_the_last_policy_only() -> None:
+def test_with_a_proof_of_the_last_policy_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    proofs: list[Found] = []
+    prove = RegionEnforcer._prove
+
+    def counted(self: RegionEnforcer, policy: hr.Policy) -> Found:
+        proofs.append(prove(self, policy))
+        return proofs[-1]
+
+    monkeypatch.setattr(RegionEnforcer, "_prove", counted)
     policy = fresh()
     proving = enforcer(policy, prove=True)
     searching = proving.without_proof()
@@ -61,8 +70,9 @@ def test_with_a_proof_of_the_last_policy_only() -> None:
     assert searching.without_proof() is searching
     held = hold_closely(policy, around(), proving, 1e-4).raise_if_unsatisfied()
     assert held.proven
+    assert proofs  # and few: taking back is dozens of holdings, each followed by a search alone
+    assert len(proofs) <= 3 < held.iterations
     assert hr.certify(policy, [RULE])[0].certified
-    # Taken back before it was proven, not after.
     assert mean_change(policy) < 0.2
 
 

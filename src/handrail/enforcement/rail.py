@@ -167,14 +167,12 @@ class Rail:
         """Make the policy obey, in place; on failure it is as it was."""
         references, seen = self._reservoir.references, self._reservoir.rollouts
         elsewhere = Elsewhere(references, self.reach(policy))
-        elsewhere.begin(policy)
         held = None
         if references is not None and elsewhere.matters and self._is_due(seen):
+            elsewhere.begin(policy)
             held = self._hold_anew(policy, references)
         if held is None or not (held.satisfied or seen == 0):
-            before = weights_of(policy)
-            held = self.enforcer.hold(policy, elsewhere)
-            self._moved = self._moved.and_since(before, policy)
+            held = self._hold_on(policy, elsewhere)
         if seen >= _ANEW[-1]:
             self._moved = Displacement()
         self._held_after = seen
@@ -185,6 +183,15 @@ class Rail:
         if seen == self._held_after:
             return False
         return seen == 0 or (seen in _ANEW and self._moved.is_known)
+
+    def _hold_on(self, policy: Policy, elsewhere: Elsewhere) -> Enforcement:
+        """From where the last one ended, noting how far for as long as it may be taken back."""
+        if self._reservoir.rollouts >= _ANEW[-1]:
+            return self.enforcer.hold(policy, elsewhere)
+        before = weights_of(policy)
+        held = self.enforcer.hold(policy, elsewhere)
+        self._moved = self._moved.and_since(before, policy)
+        return held
 
     def _hold_anew(self, policy: Policy, references: References) -> Enforcement:
         """As if it had never been held before; on failure it is as it was."""
