@@ -35,6 +35,7 @@ PACKAGES = (
     "sb3",
     "rulebook",
     "runs",
+    "executors",
     "report",
     "export",
     "tangent",

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 from handrail._storage import only_process
 from handrail.errors import HandrailError, InvalidArgument, StorageFailure
-from handrail.runs import Outcome, ProcessExecutor, Watcher
+from handrail.executors import Outcome, ProcessExecutor, Watcher
 from paper.exhibit import Exhibit
 from paper.experiment import experiments
 from paper.job import Job, Standing, seconds_left, share_done

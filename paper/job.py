@@ -24,8 +24,9 @@ from handrail.errors import (
     StorageFailure,
     UnsatisfiedConstraints,
 )
+from handrail.executors import Task
 from handrail.learning import Record, Seconds
-from handrail.runs import Run, Task
+from handrail.runs import Run
 from handrail.runs.run import is_run
 from paper.experiment import (
     Experiment,

@@ -16,7 +16,7 @@ from typing_extensions import override
 from benchmarks.influence.cell import Cell
 from benchmarks.influence.report import Results, page
 from benchmarks.influence.study import SEEDS, STUDIES, Row, Study
-from handrail.runs import Outcome, ProcessExecutor, Watcher
+from handrail.executors import Outcome, ProcessExecutor, Watcher
 
 _CACHE, _QUICK = Path("results/influence"), Path("results/influence-quick")
 _PAGE = Path("docs/benchmarks")

@@ -19,7 +19,7 @@ from benchmarks.influence.training import Arm, Stopped, Training, train
 from handrail._package import VERSION
 from handrail._storage import to_json, write_atomically
 from handrail._threads import one_thread
-from handrail.runs import Task
+from handrail.executors import Task
 
 
 @final

@@ -15,7 +15,7 @@ from rich.console import Console
 from benchmarks.ppo.comparison import COMPARISONS, FIRST_SEED, Comparison
 from benchmarks.ppo.report import learning_curves, page
 from benchmarks.ppo.run import ArmRun
-from handrail.runs import ProcessExecutor, Watcher
+from handrail.executors import ProcessExecutor, Watcher
 
 _CACHE = Path("results/ppo")
 

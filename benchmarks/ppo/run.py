@@ -20,8 +20,8 @@ from benchmarks.ppo.comparison import PRESSURE, Arm, Comparison
 from handrail._package import VERSION
 from handrail._storage import to_json, write_atomically
 from handrail._threads import one_thread
+from handrail.executors import Task
 from handrail.rulebook import load_rulebook
-from handrail.runs import Task
 from handrail.sb3 import Handrail
 
 _ALGORITHMS: dict[str, Any] = {"PPO": PPO, "A2C": A2C}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from handrail import constraints as constraints
     from handrail import enforcement as enforcement
     from handrail import errors as errors
+    from handrail import executors as executors
     from handrail import export as export
     from handrail import learning as learning
     from handrail import policies as policies
@@ -155,7 +156,7 @@ _NAMES = {
         "predict_change",
     ),
 }
-_PACKAGES = (*_NAMES, "report", "sb3")
+_PACKAGES = (*_NAMES, "executors", "report", "sb3")
 
 __all__ = sorted(  # noqa: PLE0605
     ["__version__", *_PACKAGES, *(name for names in _NAMES.values() for name in names)]

@@ -18,8 +18,9 @@ from typing_extensions import override
 
 from handrail._text import visible
 from handrail.cli.console import console
+from handrail.executors import Watcher
 from handrail.learning import Record, in_brief
-from handrail.runs import Run, Watcher
+from handrail.runs import Run
 
 
 @final

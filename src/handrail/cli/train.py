@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -86,9 +85,8 @@ def _learn(
     from handrail.cli.progress import ProgressLines
 
     with ProgressLines(runs) as lines:
-        outcome = hr.runs.learn_all(
-            runs, jobs or os.cpu_count() or 1, lines, modules or (), checkpoint_seconds
-        )
+        executor = hr.executors.executor_named(jobs=jobs, modules=modules or ())
+        outcome = hr.runs.learn_all(runs, executor, lines, checkpoint_seconds)
     failures = [*outcome.failures]
     recorded = [run for run in hr.runs.open_runs(group) if run.records()]
     if recorded:

@@ -1,18 +1,12 @@
-"""Folders that survive: runs, groups of them, metrics, saved policies; and what makes many runs."""
+"""Folders that survive: runs, groups of them, metrics, saved policies."""
 
-from handrail.runs.executor import Executor, Outcome, ProcessExecutor, Task, Watcher
 from handrail.runs.group import free_folder, learn_all, only_run, open_runs, start_runs
 from handrail.runs.policy_file import SavedPolicy, open_policy
 from handrail.runs.run import Run, make_agent, make_policy
 
 __all__ = [
-    "Executor",
-    "Outcome",
-    "ProcessExecutor",
     "Run",
     "SavedPolicy",
-    "Task",
-    "Watcher",
     "free_folder",
     "learn_all",
     "make_agent",

@@ -12,9 +12,9 @@ from typing_extensions import override
 
 from handrail._storage import refuse_links
 from handrail.errors import InvalidArgument, InvalidRun
+from handrail.executors import Executor, Outcome, Task, Watcher
 from handrail.learning import Record, Seconds, is_playing
 from handrail.rulebook import Rulebook, with_settings
-from handrail.runs.executor import Outcome, ProcessExecutor, Task, Watcher
 from handrail.runs.run import Run, is_run, make_agent, refuse_taken
 
 
@@ -70,23 +70,18 @@ def _is_waiting(folder: Path, modules: Sequence[str]) -> bool:
 
 
 def learn_all(
-    runs: Sequence[Run],
-    jobs: int,
-    watcher: Watcher,
-    modules: Sequence[str] = (),
-    checkpoint_seconds: float = 5.0,
+    runs: Sequence[Run], executor: Executor, watcher: Watcher, checkpoint_seconds: float = 5.0
 ) -> Outcome:
-    """Learn every run to its last episode, in processes of their own.
+    """Learn every run to its last episode, wherever the executor has room.
 
     Args:
         runs: to learn.
-        jobs: processes at a time.
+        executor: that has the modules which register the user's environments.
         watcher: gets every `Record`.
-        modules: to import in each process: those that register the user's environments.
         checkpoint_seconds: between checkpoints.
     """
     tasks = [_Learning(run.folder, checkpoint_seconds) for run in runs]
-    return ProcessExecutor(jobs, modules).run(tasks, watcher)
+    return executor.run(tasks, watcher)
 
 
 @final

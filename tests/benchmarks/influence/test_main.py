@@ -12,7 +12,7 @@ from benchmarks.influence.cell import Cell
 from benchmarks.influence.setting import CARTPOLE_REINFORCE
 from benchmarks.influence.study import SEEDS, STUDIES, Row
 from benchmarks.influence.training import Training
-from handrail.runs import Outcome
+from handrail.executors import Outcome
 
 _TRAINED = Training((1.0, 2.0), (10, 30), 0.5, -1e-3, -2e-3, 4, 1)
 

@@ -15,7 +15,8 @@ from typing import Any, final
 import pytest
 
 from handrail.errors import InvalidArgument
-from handrail.runs.executor import End, Executor, Message, ProcessExecutor, Task, Watcher, Work
+from handrail.executors import ProcessExecutor
+from handrail.executors.executor import End, Executor, Message, Task, Watcher, Work
 
 # Far less than what is interrupted would take, far more than ending it takes on a busy machine.
 IN_TIME = 300.0
