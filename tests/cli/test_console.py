@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from handrail.cli.console import complain, note, say
+from handrail.cli.console import complain, note, say, say_json
 from tests.cli.conftest import Caller
 from tests.cli.test_prove import LEANING
 
@@ -24,6 +27,26 @@ def test_text_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert captured.out == f"{long}{SHOWN}\nnote: {SHOWN}\n"
     assert captured.err == f"error: {SHOWN}\n"
+
+
+@dataclass(frozen=True)
+class Found:
+    path: Path
+    numbers: tuple[float, ...]
+    array: object
+
+
+def test_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    found = Found(Path("a/b"), (1.5, float("nan"), float("-inf")), np.arange(4).reshape(2, 2))
+    say_json({"found": found, 3: np.float64(0.25), "name": HOSTILE, "yes": np.bool_(True)})
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == {
+        "found": {"path": "a/b", "numbers": [1.5, None, None], "array": [[0, 1], [2, 3]]},
+        "3": 0.25,
+        "name": HOSTILE,
+        "yes": True,
+    }
+    assert "\x1b" not in captured.out
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ from handrail.report.learning_curves import trailing_average
 from handrail.report.statistics import (
     GroupSummary,
     episodes_to_pass,
-    interquartile_mean,
     spread,
     summarise,
     summarise_runs,
@@ -42,12 +41,6 @@ RECORD = Record(
 
 def test_a_record_survives_json() -> None:
     assert Record.from_dict(RECORD.to_dict()) == RECORD
-
-
-def test_interquartile_mean() -> None:
-    assert interquartile_mean([100.0, 3.0, 2.0, -50.0]) == 2.5
-    assert interquartile_mean(np.arange(1, 9)) == 4.5
-    assert interquartile_mean([7.0]) == 7.0
 
 
 def test_spread() -> None:

@@ -18,6 +18,7 @@ import typer
 import handrail as hr
 from handrail.cli.answers import ENVIRONMENTS, SCHEMA, answer
 from handrail.cli.check import check
+from handrail.cli.compare import compare
 from handrail.cli.console import complain, disk_refusal
 from handrail.cli.edit import edit
 from handrail.cli.evaluate import evaluate
@@ -107,7 +108,7 @@ def _saying_where(command: Callable[..., None]) -> Callable[..., None]:
 
 
 for _command in (
-    *(train, resume, check, evaluate, show, prove, verify, edit, export, play),
+    *(train, resume, compare, check, evaluate, show, prove, verify, edit, export, play),
     *(environments, schema, version),
 ):
     # Typer would cut the line of help short.

@@ -1,11 +1,17 @@
-"""What people see. Text is printed as it is: no name in a constraint file can change its style.
+"""What people see, and what programs read instead: with --json, standard output is one document.
 
+Text is printed as it is: no name in a constraint file can change its style.
 Only tables need rich, which takes as long to import as all else that a command needs to start.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -19,6 +25,26 @@ if TYPE_CHECKING:
 def say(answer: object, colour: str | None = None) -> None:
     """Anything, as it says itself; no path is cut in two at the end of a line."""
     typer.secho(visible(str(answer)), fg=colour)
+
+
+def say_json(answer: object) -> None:
+    """An answer for programs, all there is on standard output."""
+    typer.echo(json.dumps(plain(answer), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def plain(answer: Any) -> Any:
+    """As JSON has it: dataclasses by their fields, arrays as lists; what is no number is null."""
+    if is_dataclass(answer) and not isinstance(answer, type):
+        return {one.name: plain(getattr(answer, one.name)) for one in fields(answer)}
+    if isinstance(answer, Mapping):
+        return {str(key): plain(value) for key, value in answer.items()}
+    if isinstance(answer, list | tuple):
+        return [plain(one) for one in answer]
+    if isinstance(answer, PurePath):
+        return str(answer)
+    if hasattr(answer, "tolist"):  # of numpy, which takes long to import
+        return plain(answer.tolist())
+    return None if isinstance(answer, float) and not math.isfinite(answer) else answer
 
 
 def note(text: str) -> None:

@@ -28,6 +28,14 @@ Deterministic = Annotated[
     bool, typer.Option("--deterministic", help="Always the most probable action.")
 ]
 
+Json = Annotated[
+    bool, typer.Option("--json", help="Answer as JSON, with nothing else on standard output.")
+]
+
+NoReport = Annotated[
+    bool, typer.Option("--no-report", help="No page and no pictures: many tasks need one in all.")
+]
+
 Over = Annotated[
     str | None, typer.Option(help="Two observations of the picture's plane: phi,phi_dot.")
 ]

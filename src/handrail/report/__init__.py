@@ -4,7 +4,10 @@ Figures are matplotlib's own, without any global state: show them in a notebook,
 """
 
 from handrail.report.change_panels import change_figure, first_holding_figure
+from handrail.report.comparison import Comparison, Standing, compare_runs
+from handrail.report.comparison_panels import curves_figure, standings_figure
 from handrail.report.drawing import save_figure
+from handrail.report.estimate import Estimate
 from handrail.report.film import watch, write_film
 from handrail.report.learning_curves import (
     influence_figure,
@@ -15,14 +18,19 @@ from handrail.report.learning_curves import (
 from handrail.report.plane import Plane
 from handrail.report.policy_panels import policy_figure
 from handrail.report.proof_panels import proof_figure
-from handrail.report.report import write_pictures, write_report
+from handrail.report.report import write_comparison, write_pictures, write_report
 from handrail.report.statistics import GroupSummary, Spread, summarise_runs
 
 __all__ = [
+    "Comparison",
+    "Estimate",
     "GroupSummary",
     "Plane",
     "Spread",
+    "Standing",
     "change_figure",
+    "compare_runs",
+    "curves_figure",
     "first_holding_figure",
     "influence_figure",
     "loss_figure",
@@ -30,9 +38,11 @@ __all__ = [
     "proof_figure",
     "save_figure",
     "score_figure",
+    "standings_figure",
     "summarise_runs",
     "violation_figure",
     "watch",
+    "write_comparison",
     "write_film",
     "write_pictures",
     "write_report",

@@ -85,7 +85,7 @@ def draw_scores(axes: Axes, runs: Runs, pass_mark: float | None) -> None:
         axes.plot(average, color=ORANGE, linewidth=2.0, label="average so far, of at most 100")
     if pass_mark is not None:
         axes.axhline(pass_mark, color="black", linestyle=":", linewidth=1.2, label="pass mark")
-    _label(axes, "score")
+    label_curves(axes, "score")
 
 
 def draw_losses(axes: Axes, runs: Runs) -> None:
@@ -97,7 +97,7 @@ def draw_losses(axes: Axes, runs: Runs) -> None:
     axes.plot(batch + np.nan_to_num(safe), color=BLUE, linewidth=1.6, label=label)
     if has_safe:
         axes.plot(safe, color=ORANGE, linewidth=1.4, linestyle="--", label="safe returns' part")
-    _label(axes, "loss")
+    label_curves(axes, "loss")
 
 
 def draw_violations(axes: Axes, runs: Runs, tolerance: float) -> None:
@@ -108,7 +108,7 @@ def draw_violations(axes: Axes, runs: Runs, tolerance: float) -> None:
     axes.plot(np.nanmax(violations, axis=0), color=BLUE, linewidth=1.6, label=worst)
     axes.axhline(tolerance, color="black", linestyle=":", linewidth=1.2, label="tolerance")
     axes.set_yscale("symlog", linthresh=max(tolerance, 1e-12))
-    _label(axes, "worst violation (> 0: broken)")
+    label_curves(axes, "worst violation (> 0: broken)")
 
 
 def draw_influence(axes: Axes, runs: Runs) -> None:
@@ -120,15 +120,18 @@ def draw_influence(axes: Axes, runs: Runs) -> None:
     axes.plot(np.fmax.reduce(largest), color=ORANGE, linewidth=1.4, label="largest change")
     axes.plot(mean, color=BLUE, linewidth=1.6, label=f"mean change, {_mean_of(runs)}")
     axes.set_ylim(bottom=0.0)
-    _label(axes, "influence of a holding elsewhere")
+    label_curves(axes, "influence of a holding elsewhere")
 
 
-def _label(axes: Axes, what: str) -> None:
+def label_curves(axes: Axes, what: str, columns: int = 4) -> None:
+    """What the axes of curves are, and a legend above them."""
     axes.set_xlabel("episode")
     axes.set_ylabel(what)
     axes.grid(alpha=0.25)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
+    axes.legend(
+        fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, frameon=False
+    )
 
 
 def _mean_of(runs: Runs) -> str:

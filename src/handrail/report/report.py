@@ -8,6 +8,8 @@ from pathlib import Path
 from handrail._storage import write_atomically
 from handrail._text import html_text
 from handrail.report.change_panels import first_holding_figure
+from handrail.report.comparison import Comparison
+from handrail.report.comparison_panels import curves_figure, standings_figure
 from handrail.report.drawing import save_figure
 from handrail.report.learning_curves import (
     have_influence,
@@ -80,18 +82,43 @@ def write_report(runs: AnyRuns, folder: str | Path) -> Path:
 
 
 def _page(rulebook: Rulebook, summary: GroupSummary, pictures: Sequence[Path]) -> str:
-    images = "".join(f'<img src="{picture.name}" alt="{picture.stem}">' for picture in pictures)
     sentences = "".join(f"<li>{html_text(sentence)}</li>" for sentence in rulebook.sentences)
     settings = html_text(rulebook.settings.model_dump_json(indent=2))
-    return f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>{html_text(rulebook.name)}</title>
-<style>{_STYLE}</style>
-<h1>{html_text(rulebook.name)}</h1>
-<p>{html_text(rulebook.description)}</p>
+    return _html(
+        rulebook.name,
+        f"""<p>{html_text(rulebook.description)}</p>
 <h2>Constraints</h2><ul>{sentences}</ul>
 <h2>Runs</h2>
 {summary._repr_html_()}
-<h2>Pictures</h2>{images}
-<details><summary>Settings</summary><pre>{settings}</pre></details>
+{_images(pictures)}
+<details><summary>Settings</summary><pre>{settings}</pre></details>""",
+    )
+
+
+def write_comparison(comparison: Comparison, folder: str | Path) -> Path:
+    """A page with the table and pictures of groups side by side; returns its path."""
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    figures = {"curves": curves_figure(comparison), "standings": standings_figure(comparison)}
+    paths = {name: target / f"{name}.png" for name in figures}
+    for name, figure in figures.items():
+        save_figure(figure, paths[name])
+    page = target / "index.html"
+    body = f"{comparison._repr_html_()}\n{_images(list(paths.values()))}"
+    write_atomically(page, _html("Comparison", body).encode())
+    return page
+
+
+def _images(pictures: Sequence[Path]) -> str:
+    images = "".join(f'<img src="{picture.name}" alt="{picture.stem}">' for picture in pictures)
+    return f"<h2>Pictures</h2>{images}"
+
+
+def _html(title: str, body: str) -> str:
+    return f"""<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>{html_text(title)}</title>
+<style>{_STYLE}</style>
+<h1>{html_text(title)}</h1>
+{body}
 </html>
 """

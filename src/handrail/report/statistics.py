@@ -8,11 +8,11 @@ from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from handrail._text import text_table
 from handrail.constraints import html_table
 from handrail.learning import Record
+from handrail.report.estimate import over_seeds
 from handrail.report.subject import AnyRuns, recorded_runs
 
 _COLUMNS = ("seed", "episodes", "first 100", "last 100", "passes from", "worst violation")
@@ -49,7 +49,7 @@ class SeedSummary:
             f"{self.first:.1f}",
             f"{self.last:.1f}",
             "–" if self.to_pass is None else f"episode {self.to_pass}",
-            _signed(self.worst_violation),
+            signed(self.worst_violation),
         )
 
 
@@ -126,7 +126,7 @@ class GroupSummary:
         """A line per seed, then the numbers over seeds."""
         rows = [one.row() for one in self.seeds]
         if len(self.seeds) > 1:
-            worst = _signed(self.worst_violation)
+            worst = signed(self.worst_violation)
             rows += [
                 (
                     "mean",
@@ -146,7 +146,8 @@ class GroupSummary:
         return f"{len(starts)} of {len(self.seeds)}, by {max(starts)}" if starts else "–"
 
 
-def _signed(violation: float | None) -> str:
+def signed(violation: float | None) -> str:
+    """A violation as tables write it; a dash where there are no constraints."""
     return "–" if violation is None else f"{violation:+.1e}"
 
 
@@ -188,24 +189,9 @@ def episodes_to_pass(scores: ArrayLike, pass_mark: float) -> int | None:
     return int(passed[0]) if len(passed) else None
 
 
-def interquartile_mean(values: ArrayLike) -> float:
-    """The mean without the lowest and the highest quarter (rliable's definition)."""
-    return float(stats.trim_mean(np.asarray(values, dtype=np.float64), 0.25))
-
-
-def spread(values: Sequence[float]) -> Spread:
-    """One number over seeds, with a percentile bootstrap interval (fixed seed, 5000 samples)."""
+def spread(values: ArrayLike) -> Spread:
+    """One number over seeds."""
     data = np.asarray(values, dtype=np.float64)
-    iqm = interquartile_mean(data)
-    interval = (iqm, iqm)
-    if len(data) > 1 and np.ptp(data) > 0.0:
-        found = stats.bootstrap(
-            (data,),
-            lambda sample, axis: stats.trim_mean(sample, 0.25, axis=axis),
-            n_resamples=5000,
-            method="percentile",
-            rng=np.random.default_rng(0),
-        ).confidence_interval
-        interval = (float(found.low), float(found.high))
+    iqm = over_seeds(data)
     deviation = float(data.std(ddof=1)) if len(data) > 1 else 0.0
-    return Spread(float(data.mean()), deviation, iqm, interval)
+    return Spread(float(data.mean()), deviation, iqm.value, (iqm.low, iqm.high))

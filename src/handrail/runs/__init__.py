@@ -1,10 +1,19 @@
 """Folders that survive: runs, groups of them, metrics, saved policies."""
 
-from handrail.runs.group import free_folder, learn_all, only_run, open_runs, start_runs
+from handrail.runs.group import (
+    Group,
+    free_folder,
+    learn_all,
+    only_run,
+    open_groups,
+    open_runs,
+    start_runs,
+)
 from handrail.runs.policy_file import SavedPolicy, open_policy
 from handrail.runs.run import Run, make_agent, make_policy
 
 __all__ = [
+    "Group",
     "Run",
     "SavedPolicy",
     "free_folder",
@@ -12,6 +21,7 @@ __all__ = [
     "make_agent",
     "make_policy",
     "only_run",
+    "open_groups",
     "open_policy",
     "open_runs",
     "start_runs",

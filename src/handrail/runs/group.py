@@ -123,6 +123,38 @@ def open_runs(folder: str | Path) -> list[Run]:
     return [Run.open(one) for one in sorted(members, key=_seed_of)]
 
 
+@final
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in their seed alone.
+
+    Attributes:
+        folder: of all of them.
+        runs: by seed.
+    """
+
+    folder: Path
+    runs: tuple[Run, ...]
+
+
+def open_groups(folder: str | Path) -> list[Group]:
+    """The group in a folder, or all groups of a sweep; a single run is a group of its own."""
+    folder = Path(folder)
+    inside: list[Path] = []
+    if folder.is_dir() and not is_run(folder) and not _members(folder):
+        inside = [one for one in folder.iterdir() if _members(one)]
+    if not inside:
+        return [Group(folder, tuple(open_runs(folder)))]
+    refuse_links(folder)
+    return [Group(one, tuple(open_runs(one))) for one in sorted(inside, key=_in_order)]
+
+
+def _in_order(folder: Path) -> list[tuple[float, str]]:
+    """By the texts and the numbers in its name: 0.0003 comes before 0.001, 9 before 10."""
+    parts = re.split(r"((?<==)-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|\d+)", folder.name)
+    return [(float(part), "") if number % 2 else (0.0, part) for number, part in enumerate(parts)]
+
+
 def only_run(folder: Path, purpose: str) -> Run:
     """The one run in a folder; several are refused, with what one is wanted for."""
     runs = open_runs(folder)
