@@ -223,6 +223,16 @@ class LearnerSettings(_LearningSettings):
     """The settings of `Reinforce`."""
 
 
+_Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
+
+_Widths = Annotated[list[_Width], Field(min_length=1, max_length=MAX_LAYERS)]
+
+
+def _layers_in_full(value: Any) -> Any:
+    """`hidden: 64` is short for `hidden: [64]`."""
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 @final
 class Network(BaseModel):
     """A fully connected network."""
@@ -230,9 +240,10 @@ class Network(BaseModel):
     model_config = STRICT
 
     hidden: Annotated[
-        list[Annotated[int, Field(ge=1, le=MAX_WIDTH)]], Field(min_length=1, max_length=MAX_LAYERS)
+        _Widths, BeforeValidator(_layers_in_full, json_schema_input_type=_Width | _Widths)
     ] = [5000]
-    """Widths of the hidden layers; the paper's network is one layer of 5000."""
+    """Widths of the hidden layers, or that of the only one; the paper's network is one layer of
+    5000."""
     activation: ActivationName = "relu"
     """What each hidden unit computes."""
     std: Annotated[float, Field(gt=0.0)] = DEFAULT_STD
@@ -267,6 +278,31 @@ class RunSettings(_LearningSettings):
     def learner(self) -> LearnerSettings:
         """Those that the learner needs."""
         return LearnerSettings(**self.model_dump(include=set(LearnerSettings.model_fields)))
+
+
+def setting_path(name: str) -> tuple[str, ...]:
+    """Where a setting is: `network.hidden`, or for short `hidden`, is inside of `network`."""
+    if name in Network.model_fields and name not in RunSettings.model_fields:
+        return "network", name
+    return tuple(name.split("."))
+
+
+def setting_name(path: tuple[str, ...]) -> str:
+    """The shortest name of a setting."""
+    return path[-1] if setting_path(path[-1]) == path else ".".join(path)
+
+
+def put_setting(settings: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    """Set one of nested settings, beside those that are set already."""
+    *outer, last = path
+    for name in outer:
+        settings = settings.setdefault(name, {})
+        if not isinstance(settings, dict):
+            raise InvalidArgument(
+                f"{name} was set to {settings!r} as a whole before. Name its parts one by one, "
+                f"such as {name}.strategy={settings}."
+            )
+    settings[last] = value
 
 
 def learner_settings(**values: Any) -> LearnerSettings:

@@ -19,8 +19,8 @@ from tests.runs.test_run import TEXT
 from tests.support.paths import ROOT
 
 COMMANDS = (
-    *("train", "resume", "compare", "check", "evaluate", "show", "prove", "verify", "edit"),
-    *("export", "play", "environments", "schema", "version"),
+    *("train", "resume", "sweep", "compare", "check", "evaluate", "show", "prove", "verify"),
+    *("edit", "export", "play", "environments", "schema", "version"),
 )
 START = "import sys; sys.argv[0] = 'handrail'; from handrail.cli import main; main()"
 HEAVY = {"torch", "scipy", "gymnasium", "matplotlib", "numba", "numpy", "pandas", "rich", "yaml"}

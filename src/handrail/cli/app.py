@@ -26,6 +26,7 @@ from handrail.cli.export import export
 from handrail.cli.play import play
 from handrail.cli.prove import prove, verify
 from handrail.cli.show import show
+from handrail.cli.sweep import sweep
 from handrail.cli.train import resume, train
 from handrail.errors import EpisodeInterrupted, HandrailError, ModulesNotImported
 
@@ -108,7 +109,7 @@ def _saying_where(command: Callable[..., None]) -> Callable[..., None]:
 
 
 for _command in (
-    *(train, resume, compare, check, evaluate, show, prove, verify, edit, export, play),
+    *(train, resume, sweep, compare, check, evaluate, show, prove, verify, edit, export, play),
     *(environments, schema, version),
 ):
     # Typer would cut the line of help short.

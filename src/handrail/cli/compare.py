@@ -43,7 +43,12 @@ def compare(
     page = None if no_report else hr.report.write_comparison(found, target or beside)
     if json:
         say_json(comparison_fields(found, page))
-        return
+    else:
+        say_comparison(found, page)
+
+
+def say_comparison(found: hr.report.Comparison, page: Path | None) -> None:
+    """The table, and where the pictures are."""
     say(found)
     if page is not None:
         say(f"Pictures: {page}")

@@ -67,24 +67,36 @@ def settings_of(pairs: Sequence[str] | None, **named: Any) -> dict[str, Any]:
             raise InvalidArgument(
                 f"--set {pair}: expected name=value, such as --set discount=0.999."
             )
-        *outer, last = key.split(".")
-        inside = settings
-        for name in outer:
-            inside = inside.setdefault(name, {})
-            if not isinstance(inside, dict):
-                raise InvalidArgument(
-                    f"--set {pair}: {name} was set to {inside!r} as a whole before. Name its parts "
-                    f"one by one, such as --set {name}.strategy={inside}."
-                )
-        inside[last] = _value(pair, text)
+        try:
+            hr.settings.put_setting(settings, hr.settings.setting_path(key), _value(text))
+        except InvalidArgument as error:
+            raise InvalidArgument(f"--set {pair}: {error}") from None
     return settings
 
 
-def _value(pair: str, text: str) -> Any:
+def _value(text: str) -> Any:
     try:
         return hr.rulebook.read_value(text)
     except InvalidRulebook as error:
-        raise InvalidArgument(f"--set {pair}: {text!r} is not a value.") from error
+        raise InvalidArgument(f"{text!r} is not a value.") from error
+
+
+def axes_of(pairs: Sequence[str], option: str) -> list[hr.runs.Axis]:
+    """`--grid step_size=1e-4,3e-4` as settings with their values."""
+    axes = []
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        try:
+            values = _value(f"[{text}]") if name and separator else None
+        except InvalidArgument:
+            values = None
+        if not values:
+            raise InvalidArgument(
+                f"{option} {pair}: expected name=value,value,…, such as {option} "
+                "step_size=1e-4,3e-4."
+            )
+        axes.append(hr.runs.Axis(name, tuple(values)))
+    return axes
 
 
 def plane_of(

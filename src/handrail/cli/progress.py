@@ -1,4 +1,4 @@
-"""Runs on their way, a line of progress each."""
+"""Runs on their way, a line of progress each; of many runs, those that learn at present."""
 
 from __future__ import annotations
 
@@ -18,9 +18,17 @@ from typing_extensions import override
 
 from handrail._text import visible
 from handrail.cli.console import console
-from handrail.executors import Watcher
+from handrail.executors import Executor, Outcome, Watcher
 from handrail.learning import Record, in_brief
-from handrail.runs import Run
+from handrail.runs import Run, learn_all
+
+_AT_MOST = 12  # lines: of more runs, only those are shown that learn at present
+
+
+def learn(runs: Sequence[Run], executor: Executor, checkpoint_seconds: float) -> Outcome:
+    """Learn runs to their last episode wherever there is room, and show how far they are."""
+    with ProgressLines(runs) as lines:
+        return learn_all(runs, executor, lines, checkpoint_seconds)
 
 
 @final
@@ -29,7 +37,7 @@ class ProgressLines(Watcher):
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._progress = Progress(
-            TextColumn("seed {task.fields[seed]}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[brief]}"),
@@ -38,11 +46,15 @@ class ProgressLines(Watcher):
             console=console(stderr=True),
         )
         self._recent = [deque(run.records(), maxlen=100) for run in runs]
+        self._are_many = len(runs) > _AT_MOST
+        self._all = self._progress.add_task(
+            "runs", total=len(runs), brief="", visible=self._are_many
+        )
         self._lines = [
             self._progress.add_task(
-                "", total=run.rulebook.settings.episodes, seed=run.seed, brief=""
+                visible(name), total=episodes, brief="", visible=not self._are_many
             )
-            for run in runs
+            for name, episodes in zip(_names(runs), map(_episodes, runs), strict=True)
         ]
 
     def __enter__(self) -> ProgressLines:
@@ -60,12 +72,27 @@ class ProgressLines(Watcher):
             self._lines[number],
             completed=record.episode + 1,
             brief=in_brief(tuple(self._recent[number])),
+            visible=True,
         )
 
     @override
     def on_end(self, number: int) -> None:
-        pass  # its line stays as it is
+        self._progress.advance(self._all)
+        self._progress.update(self._lines[number], visible=not self._are_many)
 
     @override
     def on_notice(self, text: str) -> None:
         self._progress.console.print(visible(text), soft_wrap=True)
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    """By seed; of several groups with that of the group."""
+    groups = {run.folder.parent for run in runs}
+    return [
+        f"seed {run.seed}" if len(groups) == 1 else f"{run.folder.parent.name}, seed {run.seed}"
+        for run in runs
+    ]
+
+
+def _episodes(run: Run) -> int:
+    return run.rulebook.settings.episodes

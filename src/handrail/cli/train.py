@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, final
 
 import typer
 
 import handrail as hr
-from handrail.cli.console import disk_refusal, say
-from handrail.cli.options import Imports, RuleFile, RunFolder, import_modules, settings_of
+from handrail.cli.console import disk_refusal, say, say_json
+from handrail.cli.options import (
+    Imports,
+    Json,
+    NoReport,
+    RuleFile,
+    RunFolder,
+    import_modules,
+    settings_of,
+)
 from handrail.errors import HandrailError
 
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")]
 
 CheckpointSeconds = Annotated[float, typer.Option(min=0.0, help="Between checkpoints.")]
+
+
+@final
+@dataclass(frozen=True)
+class Manner:
+    """How to learn, and how to answer."""
+
+    executor: hr.executors.Executor
+    checkpoint_seconds: float
+    no_report: bool
+    json: bool
 
 
 def train(
@@ -36,6 +56,8 @@ def train(
     ] = None,
     jobs: Jobs = None,
     checkpoint_seconds: CheckpointSeconds = 5.0,
+    no_report: NoReport = False,
+    json: Json = False,
     modules: Imports = None,
 ) -> None:
     """Learn from a constraint file, one run per seed, and write a report."""
@@ -51,9 +73,11 @@ def train(
     book = hr.rulebook.with_settings(hr.load_rulebook(file), **settings)
     group = hr.runs.free_folder(book.name) if folder is None else folder
     runs = hr.runs.start_runs(group, book, seeds, modules or ())
-    number = hr.constraints.counted(len(runs), "run")
-    say(f"{book.description or book.name}: {number} in {group}")
-    _learn(runs, group, jobs, modules, checkpoint_seconds)
+    if not json:
+        number = hr.constraints.counted(len(runs), "run")
+        say(f"{book.description or book.name}: {number} in {group}")
+    executor = hr.executors.executor_named(jobs=jobs, modules=modules or ())
+    _learn(group, runs, runs, Manner(executor, checkpoint_seconds, no_report, json))
 
 
 def resume(
@@ -61,6 +85,8 @@ def resume(
     episodes: Annotated[int | None, typer.Option(help="A new goal, to learn on to.")] = None,
     jobs: Jobs = None,
     checkpoint_seconds: CheckpointSeconds = 5.0,
+    no_report: NoReport = False,
+    json: Json = False,
     modules: Imports = None,
 ) -> None:
     """Continue runs that were interrupted, bit for bit as if they had not been."""
@@ -70,33 +96,60 @@ def resume(
     if episodes is not None:
         runs = [run.with_episodes(episodes) for run in runs]
     unfinished = [run for run in runs if not run.finished]
-    if not unfinished:
+    if not unfinished and not json:
         say("Nothing is left to learn. To go on: --episodes with a larger number.")
-    _learn(unfinished, folder, jobs, modules, checkpoint_seconds)
+    executor = hr.executors.executor_named(jobs=jobs, modules=modules or ())
+    _learn(folder, runs, unfinished, Manner(executor, checkpoint_seconds, no_report, json))
 
 
 def _learn(
-    runs: Sequence[hr.Run],
-    group: Path,
-    jobs: int | None,
-    modules: Sequence[str] | None,
-    checkpoint_seconds: float,
+    group: Path, runs: Sequence[hr.Run], unfinished: Sequence[hr.Run], manner: Manner
 ) -> None:
-    from handrail.cli.progress import ProgressLines
+    """Learn what is left, and answer.
 
-    with ProgressLines(runs) as lines:
-        executor = hr.executors.executor_named(jobs=jobs, modules=modules or ())
-        outcome = hr.runs.learn_all(runs, executor, lines, checkpoint_seconds)
+    Args:
+        group: the folder of the runs.
+        runs: that the command is about. Without a report the answer is about these only: other
+            tasks may be at work in the rest of the group.
+        unfinished: those of them that are to be learned.
+        manner: of learning and answering.
+    """
+    from handrail.cli.progress import learn
+
+    outcome = learn(unfinished, manner.executor, manner.checkpoint_seconds)
     failures = [*outcome.failures]
-    recorded = [run for run in hr.runs.open_runs(group) if run.records()]
-    if recorded:
-        say(hr.report.summarise_runs(recorded))
+    concerned = runs if manner.no_report else hr.runs.open_runs(group)
+    recorded = [run for run in concerned if run.records()]
+    summary = hr.report.summarise_runs(recorded) if recorded else None
+    if summary is not None and not manner.json:
+        say(summary)
+    page = None
+    if recorded and not manner.no_report:
         try:
-            say(f"Report: {hr.report.write_report(recorded, group / 'report')}")
+            page = hr.report.write_report(recorded, group / "report")
         except OSError as error:  # what the learning failed of is said all the same
             failures.append(disk_refusal(error))
+    if manner.json:
+        say_json(
+            {
+                "group": group,
+                "runs": [run.folder for run in runs],
+                "stopped": outcome.stopped,
+                "failures": failures,
+                "summary": summary,
+                "report": page,
+            }
+        )
+    elif page is not None:
+        say(f"Report: {page}")
+    end(outcome.stopped, failures, f"handrail resume {group}", manner.json)
+
+
+def end(stopped: bool, failures: Sequence[str], again: str, json: bool) -> None:
+    """Leave with what went wrong, or with what to type after a Ctrl-C."""
     if failures:
         raise HandrailError("\n".join(failures))
-    if outcome.stopped:
-        say(f"Stopped. Continue with: handrail resume {group}")
+    if stopped:
+        if not json:
+            say(f"Stopped. Continue with: {again}")
         raise typer.Exit(130)

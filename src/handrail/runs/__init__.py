@@ -11,11 +11,15 @@ from handrail.runs.group import (
 )
 from handrail.runs.policy_file import SavedPolicy, open_policy
 from handrail.runs.run import Run, make_agent, make_policy
+from handrail.runs.sweep import Axis, Choice, choices, start_sweep
 
 __all__ = [
+    "Axis",
+    "Choice",
     "Group",
     "Run",
     "SavedPolicy",
+    "choices",
     "free_folder",
     "learn_all",
     "make_agent",
@@ -25,4 +29,5 @@ __all__ = [
     "open_policy",
     "open_runs",
     "start_runs",
+    "start_sweep",
 ]
