@@ -3,7 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-.PHONY: help demo test test-slow lint bench ppo influence reproduce docs clean
+RLLIB := .venv-rllib
+RLLIB_READY := $(RLLIB)/.ready
+.PHONY: help demo test test-slow test-rllib lint bench ppo influence reproduce docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -15,18 +17,28 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[box2d,fast,tensorboard,sb3,onnx,dev]"
 	@touch $@
 
+# RLlib pins its Gymnasium, whose extra for Box2D builds it from source: Box2D has wheels.
+$(RLLIB_READY): pyproject.toml constraints-rllib.txt
+	$(PYTHON) -m venv $(RLLIB)
+	$(RLLIB)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-rllib.txt torch
+	$(RLLIB)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-rllib.txt -e ".[rllib]" Box2D pygame-ce pytest
+	@touch $@
+
 demo: $(READY) ## train Cartpole from its constraint file on 3 seeds, and write a report with pictures
 	$(BIN)/handrail train cartpole --episodes 100 --seeds 3
 
 # One thread: with the other core busy, small two-thread operations wait for each other.
-test test-slow: export OMP_NUM_THREADS := 1
-test test-slow: export OPENBLAS_NUM_THREADS := 1
+test test-slow test-rllib: export OMP_NUM_THREADS := 1
+test test-slow test-rllib: export OPENBLAS_NUM_THREADS := 1
 
 test: lint ## all checks and tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: $(READY) ## the long checks too
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or not slow"
+
+test-rllib: $(RLLIB_READY) ## what needs RLlib, in an environment of its own
+	$(RLLIB)/bin/python -m pytest tests/rllib
 
 lint: $(READY) ## ruff, mypy --strict, layers
 	$(BIN)/ruff check .
@@ -55,5 +67,5 @@ docs: $(READY) ## write the reference, run every example of the docs, check thei
 	$(BIN)/python docs/reference_pages.py
 	$(BIN)/python docs/check.py
 
-clean: ## forget the environment
-	rm -rf $(VENV)
+clean: ## forget the environments
+	rm -rf $(VENV) $(RLLIB)

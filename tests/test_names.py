@@ -26,7 +26,10 @@ PACKAGES = sorted(file.parent for file in LIBRARY.glob("*/__init__.py"))
 
 NOUNS = {"drawing", "learning", "settings"}  # that look like gerunds
 BOTH_NEEDED: dict[frozenset[str], str] = {}  # names that differ in grammar only
-ON_THEIR_OWN: dict[str, str] = {}  # small modules with a single importer
+ON_THEIR_OWN: dict[str, str] = {  # small modules with a single importer
+    "src/handrail/sb3/keeper.py": "the callback is about when, this about what",
+}
+ELSEWHERE_INSTALLED = "it needs what only `make test-rllib` installs"
 ELSEWHERE = {  # commands that are in the module of another, which they belong to
     **dict.fromkeys(("environments", "schema", "version"), "app"),
     **{"resume": "train", "verify": "prove"},
@@ -40,6 +43,7 @@ ABOUT_MORE = {  # tests that are not about one module
     "fuzz/test_rulebooks.py": "files of constraints, from reading to the terminal",
     "rulebook/test_limits.py": "sizes that are refused, wherever a file says them",
     "cli/test_shaped_observations.py": "boards and the like, by every verb and command",
+    "rllib/test_docs.py": "what the docs say of handrail.rllib",
     "fuzz/test_runs.py": "folders of runs, from opening to learning on",
     "runs/test_kills.py": "every command that writes, killed",
 }
@@ -102,7 +106,7 @@ def test_no_two_modules_differ_in_grammar_only() -> None:
 @pytest.mark.parametrize("package", PACKAGES, ids=path)
 def test_a_module_is_not_called_like_a_name_of_its_face(package: Path) -> None:
     """Or `import a.b` and `from a import b` would mean different things."""
-    face = set(importlib.import_module(dotted(package)).__all__)
+    face = set(pytest.importorskip(dotted(package), reason=ELSEWHERE_INSTALLED).__all__)
     assert face & {file.stem for file in modules(package)} == set()
     assert [name for name in face if name.startswith("_")] == []
     assert inspect.ismodule(getattr(hr, package.name, hr))
@@ -115,8 +119,10 @@ def test_no_two_classes_share_a_name() -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=path)
 def test_siblings_may_be_many_and_strangers_may_not(folder: Path) -> None:
-    strangers = [file.stem for file in modules(folder) if not is_sibling(file)]
-    assert len(strangers) <= 15, strangers
+    found = modules(folder)
+    if len(found) > 15:  # a small package need not be imported, which takes what it needs
+        strangers = [file.stem for file in found if not is_sibling(file)]
+        assert len(strangers) <= 15, strangers
 
 
 def is_sibling(file: Path) -> bool:

@@ -13,9 +13,9 @@ from stable_baselines3 import PPO
 from torch import nn
 
 import handrail as hr
-from handrail.constraints import Tolerance
+from handrail.learning import Terms
 from handrail.sb3.callback import Handrail
-from handrail.sb3.keeper import Keeper
+from handrail.sb3.keeper import ModelKeeper
 from handrail.sb3.policy import policy_of
 from tests.support.sb3_models import (
     CARTPOLE,
@@ -31,7 +31,7 @@ from tests.support.sb3_models import (
 
 def test_holding_once() -> None:
     model = ppo()
-    keeper = Keeper(model, CARTPOLE, hr.Everywhere(), "auto", Tolerance())
+    keeper = ModelKeeper(model, Terms.of(CARTPOLE))
     before = parameters(model)
     holding, enforcement = keeper.hold()
     assert enforcement.satisfied
@@ -114,9 +114,9 @@ def test_the_default_tolerance_is_not_too_fine_for_float32() -> None:
 
 
 class TestNoLongerTheSameNetwork:
-    def kept(self) -> tuple[PPO, Keeper]:
+    def kept(self) -> tuple[PPO, ModelKeeper]:
         model = ppo()
-        keeper = Keeper(model, CARTPOLE, hr.Everywhere(), "auto", Tolerance())
+        keeper = ModelKeeper(model, Terms.of(CARTPOLE))
         keeper.hold()
         return model, keeper
 

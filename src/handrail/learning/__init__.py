@@ -4,8 +4,13 @@ from handrail.learning.baseline import Baseline
 from handrail.learning.checkpoint import Checkpoint, make_environment
 from handrail.learning.episode import EVALUATION, Act, Episode, Start, drawing, greedy, play
 from handrail.learning.evaluation import Agent, Evaluation, agent_of, evaluate
+from handrail.learning.keeper import Holding, Keeper, Terms
 from handrail.learning.learner import Learner
-from handrail.learning.normalisation import FIXED, normalised_in_words
+from handrail.learning.normalisation import (
+    FIXED,
+    normalised_in_words,
+    refuse_normalised,
+)
 from handrail.learning.player import Player, Round, is_playing, make_player
 from handrail.learning.progress import in_brief
 from handrail.learning.record import Record, Seconds
@@ -20,6 +25,8 @@ __all__ = [
     "Checkpoint",
     "Episode",
     "Evaluation",
+    "Holding",
+    "Keeper",
     "Learner",
     "Player",
     "Record",
@@ -27,6 +34,7 @@ __all__ = [
     "Round",
     "Seconds",
     "Start",
+    "Terms",
     "agent_of",
     "drawing",
     "evaluate",
@@ -37,4 +45,5 @@ __all__ = [
     "make_player",
     "normalised_in_words",
     "play",
+    "refuse_normalised",
 ]

@@ -7,10 +7,10 @@ except ModuleNotFoundError as error:
         'handrail.sb3 needs Stable-Baselines3: pip install "handrail[sb3]"', name=error.name
     ) from error
 
+from handrail.learning import Holding
 from handrail.sb3 import agent as _registers
 from handrail.sb3.callback import Handrail
 from handrail.sb3.file import load
-from handrail.sb3.keeper import Holding
 from handrail.sb3.policy import policy_of
 
 del _needed, _registers

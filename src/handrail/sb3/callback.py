@@ -13,25 +13,14 @@ from stable_baselines3.common.callbacks import BaseCallback, CallbackList, Event
 from torch import Tensor
 
 from handrail._types import Array
-from handrail.constraints import Tolerance
 from handrail.errors import InvalidArgument
+from handrail.learning import Holding, Terms
 from handrail.proof import Certificate
-from handrail.rulebook import AnyConstraints, load_constraints
-from handrail.sb3.keeper import Holding, Keeper
+from handrail.rulebook import AnyConstraints
+from handrail.sb3.keeper import ModelKeeper
 from handrail.sb3.policy import refuse_normalised_observations
 from handrail.sb3.pressure import Pressure, take_off
-from handrail.settings import Reach, Selection, chosen_reach, chosen_selection
-
-# Of each holding, under handrail/ in the logger.
-_LOGGED = (
-    "violation_before",
-    "violation_after",
-    "iterations",
-    "active",
-    "influence",
-    "largest_influence",
-    "seconds",
-)
+from handrail.settings import Reach, Selection
 
 
 @final
@@ -79,13 +68,9 @@ class Handrail(BaseCallback):
             raise InvalidArgument(
                 f"The pressure must be 0 (none) or positive and finite, not {pressure!r}."
             )
-        self._constraints = load_constraints(constraints)
-        self._tolerance = Tolerance(tolerance)
-        self._selection = chosen_selection(selection, prove)
-        self._reach = chosen_reach(reach)
-        self._references = references
+        self._terms = Terms.of(constraints, tolerance, selection, reach, references, prove)
         self._strength = float(pressure)
-        self._keeper: Keeper | None = None
+        self._keeper: ModelKeeper | None = None
         self._pressure: Pressure | None = None
         self._history: list[Holding] = []
         self._certificates: tuple[Certificate, ...] = ()
@@ -119,14 +104,7 @@ class Handrail(BaseCallback):
         if self._pressure is not None:
             self._pressure.end()  # left on another model by a training that was interrupted
         if self._keeper is None or not self._keeper.keeps(self.model):
-            self._keeper = Keeper(
-                self.model,
-                self._constraints,
-                self._selection,
-                self._reach,
-                self._tolerance,
-                self._references,
-            )
+            self._keeper = ModelKeeper(self.model, self._terms)
             self._history, self._certificates = [], ()
             if self._strength:
                 self._pressure = Pressure(
@@ -191,8 +169,8 @@ class Handrail(BaseCallback):
         self._held = [one.clone() for one in self._network()]
         self._history.append(holding)
         self._certificates = result.certificates
-        for name in _LOGGED:
-            self.logger.record(f"handrail/{name}", getattr(holding, name))
+        for name, value in holding.logged().items():
+            self.logger.record(f"handrail/{name}", value)
 
 
 def _refuse_several(callback: object) -> None:

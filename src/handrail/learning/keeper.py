@@ -1,0 +1,178 @@
+"""Constraints kept on a policy that somebody else trains: what is held, and what it took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, final
+
+import gymnasium as gym
+from numpy.typing import ArrayLike, NDArray
+
+from handrail._threads import one_thread
+from handrail.constraints import Tolerance, expand
+from handrail.enforcement import (
+    Enforcement,
+    Memory,
+    Rail,
+    impossible_at_one_state,
+    make_enforcer,
+    references_before_experience,
+)
+from handrail.errors import UnsatisfiedConstraints
+from handrail.policies import Policy
+from handrail.rulebook import AnyConstraints, constraints_of, load_constraints
+from handrail.settings import Reach, Selection, chosen_reach, chosen_selection
+
+
+@final
+@dataclass(frozen=True)
+class Terms:
+    """What must hold, and how it is held.
+
+    Attributes:
+        constraints: what must hold.
+        tolerance: the largest violation allowed; what is finer than the policy computes is not
+            asked of it.
+        selection: how regions are held.
+        reach: how far knowledge may move the policy elsewhere.
+        references: where the policy should stay as it is for as long as there is no experience.
+    """
+
+    constraints: AnyConstraints
+    tolerance: Tolerance
+    selection: Selection
+    reach: Reach
+    references: ArrayLike | None = None
+
+    @classmethod
+    def of(
+        cls,
+        constraints: AnyConstraints,
+        tolerance: float | None = None,
+        selection: Selection | str | None = None,
+        reach: Reach = "auto",
+        references: ArrayLike | None = None,
+        prove: bool = False,
+    ) -> Terms:
+        """As a user says it; files are read now, and what makes no sense is refused now."""
+        return cls(
+            load_constraints(constraints),
+            Tolerance(tolerance),
+            chosen_selection(selection, prove),
+            chosen_reach(reach),
+            references,
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Holding:
+    """The constraints were made to hold once.
+
+    Attributes:
+        timesteps: of the environment, until then.
+        violation_before: the worst, as the learner left the policy; regions on a sample.
+        violation_after: the worst of the policy that acts from here; positive means broken.
+        iterations: linearisations it took; 0 if the policy obeyed already.
+        active: constraint rows that held the last step.
+        influence: the mean change that this made elsewhere, at states of the last rollout.
+        largest_influence: the largest change that it made there.
+        seconds: it took.
+        parameter_change: ‖Δθ‖ of the actor.
+    """
+
+    timesteps: int
+    violation_before: float
+    violation_after: float
+    iterations: int
+    active: int
+    influence: float
+    largest_influence: float
+    seconds: float
+    parameter_change: float
+
+    def logged(self) -> dict[str, float]:
+        """What belongs into a trainer's log, under handrail."""
+        return {
+            "violation_before": self.violation_before,
+            "violation_after": self.violation_after,
+            "iterations": self.iterations,
+            "active": self.active,
+            "influence": self.influence,
+            "largest_influence": self.largest_influence,
+            "seconds": self.seconds,
+        }
+
+
+@final
+class Keeper:
+    """Keeps constraints on a policy.
+
+    Args:
+        policy: changed in place.
+        spaces: of what it observes, and of what it does.
+        terms: what must hold, and how.
+
+    Attributes:
+        policy: that is kept.
+        enforcer: remembers from one holding to the next which states of regions matter.
+    """
+
+    def __init__(
+        self, policy: Policy, spaces: tuple[gym.Space[Any], gym.Space[Any]], terms: Terms
+    ) -> None:
+        self.policy = policy
+        given = constraints_of(terms.constraints, spaces)
+        expansion = expand(given, policy)
+        self._fixed = expansion.fixed
+        self.enforcer = make_enforcer(expansion, terms.selection, policy, terms.tolerance)
+        first = references_before_experience(terms.references, spaces[0], terms.constraints)
+        self._rail = Rail(self.enforcer, given, first, terms.reach)
+
+    def learned_from(self, states: ArrayLike) -> None:
+        """The states (n, *observation_shape) of a rollout."""
+        self._rail.learned_from(states)
+
+    def hold(self, timesteps: int, trainer: str) -> tuple[Holding, Enforcement]:
+        """Make the policy obey now; on failure it is as it was.
+
+        Args:
+            timesteps: of the environment, until now.
+            trainer: who left the policy as it is, for messages.
+        """
+        start = perf_counter()
+        with one_thread():
+            before = self.enforcer.measure(self.policy).worst_violation
+            result = self._rail.hold(self.policy)
+        if not result.satisfied:
+            raise UnsatisfiedConstraints(
+                f"After {timesteps} timesteps the constraints could not be made to hold; the "
+                f"policy is as {trainer} left it. {result.reason}"
+            )
+        influence = result.influence
+        holding = Holding(
+            timesteps=timesteps,
+            violation_before=before,
+            violation_after=result.worst_violation,
+            iterations=result.iterations,
+            active=len(result.active),
+            influence=0.0 if influence is None else influence.mean_change,
+            largest_influence=0.0 if influence is None else influence.largest_change,
+            seconds=perf_counter() - start,
+            parameter_change=result.parameter_change,
+        )
+        return holding, result
+
+    def is_impossible(self) -> bool:
+        """Whether what is asked at some point is more than any network could do."""
+        return self._fixed is not None and impossible_at_one_state(self._fixed) is not None
+
+    def memory(self) -> Memory:
+        """What `recall` needs to go on exactly from here."""
+        return self._rail.memory()
+
+    def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what was remembered."""
+        self._rail.recall(memory)

@@ -1,0 +1,95 @@
+"""Constraints kept on a policy that somebody else trains."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+import handrail as hr
+from handrail.enforcement.rail import weights_of
+from handrail.learning.keeper import Keeper, Terms
+
+SPACES = gym.spaces.Box(-1.0, 1.0, (3,)), gym.spaces.Discrete(2)
+STATES = np.array([[0.5, 0.0, 0.0], [-0.5, 0.0, 0.0]])
+RULES: list[hr.Constraint] = [
+    hr.AtLeast(0.9, number, hr.Points(STATES[number]), name=f"s{number}") for number in (0, 1)
+]
+
+
+def fresh() -> hr.CategoricalPolicy:
+    return hr.CategoricalPolicy.mlp(SPACES, hidden=[32], seed=0)
+
+
+def unlearn(policy: hr.CategoricalPolicy) -> None:
+    with torch.no_grad():
+        policy.parameters[-1].add_(torch.tensor([3.0, 0.0]))
+
+
+def test_it_is_held_again_and_again() -> None:
+    policy = fresh()
+    keeper = Keeper(policy, SPACES, Terms.of(RULES))
+    first, result = keeper.hold(0, "PPO")
+    assert result.satisfied
+    assert first.violation_before > 0.3
+    assert first.violation_after <= 1e-6
+    assert first.active >= 1
+    unlearn(policy)
+    second, _ = keeper.hold(64, "PPO")
+    assert second.timesteps == 64
+    assert second.violation_before > 0.1
+    assert hr.measure(policy, RULES).worst_violation <= 1e-6
+    third, _ = keeper.hold(64, "PPO")
+    assert (third.iterations, third.parameter_change) == (0, 0.0)
+
+
+def test_what_is_logged() -> None:
+    holding, _ = Keeper(fresh(), SPACES, Terms.of(RULES)).hold(0, "PPO")
+    logged = holding.logged()
+    assert logged["violation_after"] == holding.violation_after
+    assert {"violation_before", "influence", "largest_influence", "seconds"} <= logged.keys()
+
+
+def test_it_goes_on_from_what_it_remembers() -> None:
+    """Bit for bit, experience included."""
+    rng = np.random.default_rng(0)
+    rollouts = rng.uniform(-1.0, 1.0, (2, 50, 3))
+    ends = []
+    for interrupted in (False, True):
+        policy = fresh()
+        keeper = Keeper(policy, SPACES, Terms.of(RULES))
+        keeper.hold(0, "PPO")
+        keeper.learned_from(rollouts[0])
+        unlearn(policy)
+        keeper.hold(50, "PPO")
+        if interrupted:
+            memory = keeper.memory()
+            keeper = Keeper(policy, SPACES, Terms.of(RULES))
+            keeper.recall(memory)
+        keeper.learned_from(rollouts[1])
+        unlearn(policy)
+        keeper.hold(100, "PPO")
+        ends.append(weights_of(policy))
+    np.testing.assert_array_equal(ends[0], ends[1])
+
+
+def test_what_cannot_be_is_said_and_the_policy_is_as_it_was() -> None:
+    policy = fresh()
+    before = weights_of(policy)
+    both = [*RULES, hr.AtMost(0.5, 0, hr.Points(STATES[0]), name="no")]
+    keeper = Keeper(policy, SPACES, Terms.of(both))
+    assert keeper.is_impossible()
+    assert not Keeper(policy, SPACES, Terms.of(RULES)).is_impossible()
+    with pytest.raises(
+        hr.errors.UnsatisfiedConstraints, match=r"After 7 timesteps .* as PPO left it\. "
+    ):
+        keeper.hold(7, "PPO")
+    np.testing.assert_array_equal(weights_of(policy), before)
+
+
+def test_terms_are_refused_at_once() -> None:
+    with pytest.raises(hr.errors.InvalidArgument, match="reach"):
+        Terms.of(RULES, reach=-1.0)
+    with pytest.raises(hr.errors.HandrailError, match="no_such_file"):
+        Terms.of("no_such_file.yaml")
