@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import ray
@@ -17,6 +18,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from ray.rllib.connectors.env_to_module import MeanStdFilter
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.tune.registry import register_env
 
 import handrail as hr
 from handrail._types import Array
@@ -121,6 +123,13 @@ class TestTwoRunners:
                 assert result["env_runners"][ACTING] <= TOLERANCE
                 assert result["evaluation"]["env_runners"][ACTING] <= TOLERANCE
                 assert held(result)["violation_after"] <= TOLERANCE
+
+    def test_environments_that_normalise_are_refused_before_they_are_sampled(self) -> None:
+        register_env(
+            "normalised", lambda _: gym.wrappers.NormalizeObservation(gym.make("CartPole-v1"))
+        )
+        with pytest.raises(hr.errors.InvalidPolicy, match="NormalizeObservation shows the policy"):
+            ppo("normalised").env_runners(num_env_runners=1).build_algo()
 
 
 def _own_violation(runner: Any) -> float:

@@ -49,5 +49,7 @@ def test_observations_that_are_normalised() -> None:
     def normalised(_: Any) -> Any:
         return gym.wrappers.NormalizeObservation(gym.make("CartPole-v1"))
 
+    runner = HeldEnvRunner(config=ppo(normalised), worker_index=1)
+    assert runner.refusal.startswith("NormalizeObservation shows the policy other numbers")
     with pytest.raises(hr.errors.InvalidPolicy, match="NormalizeObservation shows the policy"):
-        HeldEnvRunner(config=ppo(normalised), worker_index=1)
+        runner.sample(num_timesteps=4)

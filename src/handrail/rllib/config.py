@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Self, final
 
 import ray
 from numpy.typing import ArrayLike
 from ray.rllib.algorithms.ppo import PPO, PPOConfig
+from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from handrail.errors import InvalidArgument, InvalidPolicy
 from handrail.learning import FIXED, Terms
@@ -30,6 +32,9 @@ class HeldPPO(PPO):
     def setup(self, config: Any) -> None:
         """Make runners and the learner."""
         super().setup(config)
+        for group in self._groups():
+            for refusal in filter(None, group.foreach_env_runner(attrgetter("refusal"))):
+                raise InvalidPolicy(refusal)
         self._give_weights()
 
     def restore_from_path(self, *path: Any, **settings: Any) -> None:
@@ -46,9 +51,13 @@ class HeldPPO(PPO):
         """
         state = self.learner_group.get_state(components=_WEIGHTS, inference_only=True)["learner"]
         shared = ray.put(state)  # once for all machines
-        for group in (self.env_runner_group, self.eval_env_runner_group):
-            if group is not None:
-                group.foreach_env_runner(lambda runner: runner.take_over(ray.get(shared)))
+        for group in self._groups():
+            group.foreach_env_runner(lambda runner: runner.take_over(ray.get(shared)))
+
+    def _groups(self) -> list[EnvRunnerGroup]:
+        """Of env runners: for training, and for evaluation if that has its own."""
+        groups = self.env_runner_group, self.eval_env_runner_group
+        return [one for one in groups if one is not None]
 
 
 @final

@@ -12,23 +12,36 @@ from typing import Any, final
 from ray.rllib.core import COMPONENT_RL_MODULE
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
+from handrail.errors import InvalidPolicy
 from handrail.learning import Keeper, refuse_normalised
 from handrail.rllib.module import policy_of
 
 
 @final
 class HeldEnvRunner(SingleAgentEnvRunner):
-    """Samples by weights of the learner; without any, it holds its own first."""
+    """Samples by weights of the learner; without any, it holds its own first.
+
+    Attributes:
+        refusal: why nothing can be held in its environment; empty if it can.
+    """
 
     def __init__(self, **settings: Any) -> None:
+        self.refusal = ""
         self._is_held = False
         super().__init__(**settings)
 
     def make_env(self) -> None:
-        """As RLlib does, refused if observations are normalised."""
+        """As RLlib does, and look whether it normalises observations.
+
+        Whoever makes runners asks for the refusal. Raised here, in the constructor of an actor, it
+        would never arrive: RLlib logs it and fails for want of runners.
+        """
         super().make_env()
-        if self.env is not None:
+        self.refusal = ""
+        try:
             refuse_normalised(self.env)
+        except InvalidPolicy as error:
+            self.refusal = str(error)
 
     def make_module(self) -> None:
         """As RLlib does, with weights by chance."""
@@ -47,6 +60,8 @@ class HeldEnvRunner(SingleAgentEnvRunner):
 
     def sample(self, **settings: Any) -> Any:
         """Episodes of a module that obeys."""
+        if self.refusal:
+            raise InvalidPolicy(self.refusal)
         if not self._is_held:
             module = self.module.unwrapped()
             spaces = module.observation_space, module.action_space
