@@ -28,6 +28,7 @@ FOLDER = Path(__file__).resolve().parent / "reference"
 PACKAGES = (
     "constraints",
     "regions",
+    "formulas",
     "policies",
     "enforcement",
     "proof",

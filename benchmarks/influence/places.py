@@ -10,7 +10,8 @@ import numpy as np
 
 from handrail._types import Array, Mask
 from handrail.constraints import Constraint, PlacedConstraint
-from handrail.constraints.constraint import Bounded, as_mapping
+from handrail.constraints.bounded import Bounded
+from handrail.constraints.constraint import as_mapping
 from handrail.errors import InvalidArgument
 
 # What more than half of the probability must or must not do is a command.
@@ -83,6 +84,8 @@ def against(constraint: Constraint, n_actions: int) -> Mask:
     named = np.zeros(n_actions, dtype=bool)
     named[list(as_mapping(constraint.action))] = True
     lower, upper = constraint.bounds
+    assert isinstance(lower, float)  # no set of the study depends on the state
+    assert isinstance(upper, float)
     if lower > _COMMAND:
         return ~named
     if upper < _COMMAND:

@@ -30,6 +30,7 @@ def _bound(book: Rulebook, constraint: Constraint, action: str) -> Statement:
     assert isinstance(constraint, AtLeast | AtMost)
     assert isinstance(constraint.action, int)
     named, bound = book.actions[constraint.action], constraint.bound
+    assert isinstance(bound, float)
     sense = ">=" if isinstance(constraint, AtLeast) else "<="
     if named != action and len(book.actions) == 2:
         named, bound, sense = action, 1.0 - bound, "<=" if sense == ">=" else ">="

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from numbers import Real
 from typing import final
 
 
@@ -35,7 +36,7 @@ class ActionSum:
         noun: what one is called if it has no name.
     """
 
-    weights: Mapping[int, float]
+    weights: Mapping[int, object]
     noun: str
 
     def __str__(self) -> str:
@@ -81,11 +82,18 @@ class Words:
             return _named(self.coordinates, "coordinate", value.index)
         if isinstance(value, ActionSum):
             parts = [
-                ("" if weight == 1.0 else f"{weight:g}·") + _named(self.actions, value.noun, index)
+                _weight(weight) + _named(self.actions, value.noun, index)
                 for index, weight in value.weights.items()
             ]
             return " + ".join(parts)
         return value
+
+
+def _weight(weight: object) -> str:
+    """0.5·, (cos(phi))·, or nothing for 1."""
+    if isinstance(weight, Real):
+        return "" if weight == 1.0 else f"{float(weight):g}·"
+    return f"({weight})·"
 
 
 def _named(names: Sequence[str], noun: str, index: int) -> str:

@@ -308,7 +308,10 @@ def test_constraints_from_a_continuous_controller() -> None:
     fresh = box.sample(500, np.random.default_rng(0))
     assert np.abs(policy.mean(fresh) + fresh @ gain.T).mean() < 0.3  # between the states as well
     clipped = hr.mean_constraints_from(lambda s: 10.0 * s[0], box, 5, 0.1, limits=(-1.0, 1.0))
-    assert all(isinstance(one, hr.Between) and abs(one.lower + 0.1) <= 1.0 for one in clipped)
+    assert all(
+        isinstance(one, hr.Between) and isinstance(one.lower, float) and abs(one.lower + 0.1) <= 1.0
+        for one in clipped
+    )
     copied = hr.mean_constraints_from(policy, box, 10, 0.01, name="teacher")
     assert hr.measure(policy, copied).satisfied
     assert copied[0].name == "teacher at state 0: mean action 0"

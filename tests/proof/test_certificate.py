@@ -23,8 +23,8 @@ from handrail.policies import (
     LayerArrays,
     Quantity,
 )
-from handrail.proof.certificate import certify, provable_layers
 from handrail.proof.margin import LinearMargin, SoftmaxMargin, at_least, at_most
+from handrail.proof.question import certify, provable_layers
 from handrail.proof.relaxation import Relaxation
 from handrail.proof.rounding import FLOAT64, Rounding
 from handrail.proof.vertex_bound import VertexBound
@@ -305,6 +305,8 @@ def test_the_certified_worst_case_is_true_and_close(kwargs: Any, n_actions: int)
             assert answer.status == "counterexample"
             assert region.contains(np.array([answer.state]))[0]
             value = policy.probabilities(np.array(answer.state)) @ weights
+            assert isinstance(answer.lower, float)
+            assert isinstance(answer.upper, float)
             assert answer.violation == pytest.approx(
                 max(answer.lower - value, value - answer.upper), abs=1e-12
             )

@@ -12,8 +12,8 @@ import torch
 
 import handrail as hr
 from handrail._storage import read_sealed, write_sealed
-from handrail.proof.certificate import certify
 from handrail.proof.certificate_file import verify_certificates, weights_hash, write_certificates
+from handrail.proof.question import certify
 from tests.conftest import small_policy
 
 REGION = hr.Box([-0.5, 0.0, -0.2], [0.5, 0.0, 0.2])

@@ -20,7 +20,7 @@ from handrail.policies import activation as activation_module
 from handrail.policies import layers as layers_module
 from handrail.proof.bounder import Bounds
 from handrail.proof.branch_and_bound import Judge, prove
-from handrail.proof.certificate import provable_layers
+from handrail.proof.question import provable_layers
 from handrail.proof.relaxation import _LINES, lines_between
 from handrail.proof.rounding import FLOAT64, Rounding
 from tests.conftest import spaces

@@ -17,7 +17,7 @@ from torch import nn
 import handrail as hr
 from handrail._types import Array
 from handrail.policies import ACTIVATIONS, IDENTITY, LayerArrays
-from handrail.proof.certificate import provable_layers
+from handrail.proof.question import provable_layers
 from handrail.proof.rounding import FLOAT32, FLOAT64, Rounding
 from handrail.regions import Cells
 from tests.support.regions import exact_weights, exactly

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from handrail.constraints.constraint import AtMost, Between
+from handrail.constraints.bounded import AtMost, Between
 from tests.support.constraint_files import (
     PLACE,
     book,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from handrail.constraints.constraint import AtLeast, AtMost, Constraint
+from handrail.constraints import AtLeast, AtMost, Constraint
 from handrail.regions.ball import Ball
 from handrail.regions.points import Points
 from handrail.regions.polytope import Polytope

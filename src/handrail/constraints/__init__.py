@@ -1,14 +1,13 @@
 """What must hold, as rows; and how far a policy is from it."""
 
+from handrail.constraints.amount import Amount, amount_in_words, is_bound
+from handrail.constraints.bounded import AtLeast, AtMost, Between, Bounded, Equal
 from handrail.constraints.constraint import (
-    AtLeast,
-    AtMost,
-    Between,
     Constraint,
-    Equal,
     Mean,
     PlacedConstraint,
     action_about,
+    as_mapping,
     constraint_from,
 )
 from handrail.constraints.controller import (
@@ -44,9 +43,11 @@ from handrail.constraints.words import (
 
 __all__ = [
     "DEFAULT_TOLERANCE",
+    "Amount",
     "AtLeast",
     "AtMost",
     "Between",
+    "Bounded",
     "Constraint",
     "ControllerSample",
     "Equal",
@@ -61,6 +62,8 @@ __all__ = [
     "Tolerance",
     "Violations",
     "action_about",
+    "amount_in_words",
+    "as_mapping",
     "bound_in_words",
     "check_tolerance",
     "concatenate",
@@ -69,6 +72,7 @@ __all__ = [
     "counted",
     "expand",
     "html_table",
+    "is_bound",
     "listed",
     "mean_constraints_from",
     "measure_fresh",

@@ -7,22 +7,43 @@ known by the name of its class from the moment it is defined, so that saved ones
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, fields
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self, final
+from typing import Any, Self, final
 
 import numpy as np
-from typing_extensions import override
 
 from handrail._types import Array, Indices
+from handrail.constraints.amount import Amount
 from handrail.constraints.rows import Rows
-from handrail.errors import ActionSum, InvalidConstraint, Phrase
+from handrail.errors import ActionSum, InvalidConstraint
+from handrail.formulas import StateFunction, function_from
 from handrail.policies import MEAN, PROBABILITY, Quantity
 from handrail.regions import Place, Points, Region, region_from
+
+
+@final
+@dataclass(frozen=True)
+class Asked:
+    """lower ≤ Σ weight · output ≤ upper at each of n states; what is the same everywhere, once.
+
+    Attributes:
+        weights: (n or 1, n_actions).
+        lower: (n or 1,).
+        upper: (n or 1,).
+    """
+
+    weights: Array
+    lower: Array
+    upper: Array
+
+    def violations(self, outputs: Array) -> Array:
+        """Positive means broken (n,), from the policy's outputs (n, n_actions)."""
+        values = (self.weights * outputs).sum(axis=1)
+        result: Array = np.maximum(self.lower - values, values - self.upper)
+        return result
 
 
 @final
@@ -31,13 +52,14 @@ class Mean:
     """The mean of a continuous action, wherever a constraint takes an action.
 
     Args:
-        dimension: of the action: an index, or {dimension: weight} for a weighted sum.
+        dimension: of the action: an index, or {dimension: weight} for a weighted sum; a weight may
+            depend on the state.
     """
 
-    dimension: int | Mapping[int, float]
+    dimension: int | Mapping[int, Amount]
 
 
-Action = int | Mapping[int, float] | Mean
+Action = int | Mapping[int, Amount] | Mean
 
 
 def quantity_of(action: Action) -> Quantity:
@@ -45,12 +67,12 @@ def quantity_of(action: Action) -> Quantity:
     return MEAN if isinstance(action, Mean) else PROBABILITY
 
 
-def action_about(quantity: Quantity, plain: int | Mapping[int, float]) -> Action:
+def action_about(quantity: Quantity, plain: int | Mapping[int, Amount]) -> Action:
     """An action, or a weighted sum of some, as a constraint on this quantity takes it."""
     return Mean(plain) if quantity == MEAN else plain
 
 
-def as_mapping(action: Action) -> Mapping[int, float]:
+def as_mapping(action: Action) -> Mapping[int, Amount]:
     """One action or several, as {action: weight}."""
     plain = action.dimension if isinstance(action, Mean) else action
     return plain if isinstance(plain, Mapping) else {plain: 1.0}
@@ -100,7 +122,7 @@ class Constraint(ABC):
 
 
 class PlacedConstraint(Constraint):
-    """A constraint that says the same at every state of a place: points, or a region."""
+    """A constraint on every state of a place: points, or a region."""
 
     where: Place
 
@@ -128,6 +150,16 @@ class PlacedConstraint(Constraint):
     @abstractmethod
     def rows_at(self, states: Array, n_actions: int) -> Rows:
         """What it says at these states (n, *observation_shape)."""
+
+    @property
+    def depends_on_state(self) -> bool:
+        """Whether it says something else at one state than at another."""
+        return False
+
+    def asked_at(self, states: Array, n_actions: int) -> Asked | None:
+        """What it says at each of these states; None if it relates several of them."""
+        del states, n_actions
+        return None
 
     def describe(self) -> dict[str, Any]:
         """Plain values that JSON can hold and `constraint_from` reads.
@@ -163,154 +195,23 @@ def _plain(value: Any) -> Any:
     """A mapping as a list of pairs: JSON knows texts as keys only."""
     if isinstance(value, Mean):
         return {"mean": _plain(value.dimension)}
+    if isinstance(value, StateFunction):
+        return {"function": value.describe()}
     if isinstance(value, Mapping):
-        return [[key, weight] for key, weight in value.items()]
+        return [[key, _plain(weight)] for key, weight in value.items()]
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def mapping_from(plain: Any) -> Any:
     """A list of pairs as a mapping again; anything else as it is."""
-    return dict(plain) if isinstance(plain, list) else plain
+    return {key: amount_from(one) for key, one in plain} if isinstance(plain, list) else plain
 
 
-class Bounded(PlacedConstraint):
-    """lower ≤ output ≤ upper, of one action or of a weighted sum of actions."""
-
-    action: Action
-
-    _lower: ClassVar[str | None]
-    """The field that is the lower bound, if there is one."""
-    _upper: ClassVar[str | None]
-    """The field that is the upper bound, if there is one."""
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """(lower, upper); -inf and inf for none."""
-        lower = -math.inf if self._lower is None else getattr(self, self._lower)
-        upper = math.inf if self._upper is None else getattr(self, self._upper)
-        return lower, upper
-
-    def __post_init__(self) -> None:
-        check_where(self.where)
-        check_priority(self.priority)
-        check_actions(self.action)
-        for field_name in dict.fromkeys((self._lower, self._upper)):
-            if field_name is not None:
-                check_bound(getattr(self, field_name), self.action)
-        lower, upper = self.bounds
-        check_order(lower, upper)
-        if lower == upper and isinstance(self.where, Region):
-            raise InvalidConstraint(
-                "a network cannot keep a {noun} at one value on all the states of a region. "
-                "{remedy}",
-                about=type(self).__name__,
-                noun=self.quantity.noun,
-                remedy=Phrase.TWO_BOUNDS,
-            )
-        set_default_name(self, _bounded_in_words(str(action_sum(self.action)), lower, upper))
-
-    @property
-    @override
-    def quantity(self) -> Quantity:
-        """As the action says."""
-        return quantity_of(self.action)
-
-    @override
-    def rows_at(self, states: Array, n_actions: int) -> Rows:
-        """One row per state."""
-        weights = np.zeros(n_actions)
-        for index, weight in as_mapping(self.action).items():
-            check_known_action(self.name, index, n_actions)
-            weights[index] = weight
-        self.quantity.check_weights(weights, self.bounds, self.name)
-        n = len(states)
-        return make_rows(self, states, np.tile(weights, (n, 1)), np.arange(n), *self.bounds)
-
-    @classmethod
-    @override
-    def from_description(cls, values: Mapping[str, Any]) -> Self:
-        action = values["action"]
-        if isinstance(action, Mapping):
-            return cls(**{**values, "action": Mean(mapping_from(action["mean"]))})
-        return cls(**{**values, "action": mapping_from(action)})
-
-
-@final
-@dataclass(frozen=True)
-class AtLeast(Bounded):
-    """π(action | s) ≥ bound at every state of `where`; with a `Mean`, the mean action ≥ bound.
-
-    Args:
-        bound: strictly between 0 and 1 for the probability of one action; any for a mean action.
-        action: an index, or {action: weight} for a weighted sum over actions; `Mean` of either for
-            continuous actions.
-        where: the states: Points, or a region (Box, Ball, Polytope, Curve, Union).
-        name: for tables and messages; made from the other fields when left out.
-        priority: how much more than others this one matters when constraints are soft.
-    """
-
-    bound: float
-    action: Action
-    where: Place
-    name: str = ""
-    priority: float = 1.0
-
-    _lower: ClassVar[str | None] = "bound"
-    _upper: ClassVar[str | None] = None
-
-
-@final
-@dataclass(frozen=True)
-class AtMost(Bounded):
-    """π(action | s) ≤ bound at every state of `where`; arguments as for `AtLeast`."""
-
-    bound: float
-    action: Action
-    where: Place
-    name: str = ""
-    priority: float = 1.0
-
-    _lower: ClassVar[str | None] = None
-    _upper: ClassVar[str | None] = "bound"
-
-
-@final
-@dataclass(frozen=True)
-class Equal(Bounded):
-    """π(action | s) = bound at every state of `where`, points; arguments as for `AtLeast`."""
-
-    bound: float
-    action: Action
-    where: Place
-    name: str = ""
-    priority: float = 1.0
-
-    _lower: ClassVar[str | None] = "bound"
-    _upper: ClassVar[str | None] = "bound"
-
-
-@final
-@dataclass(frozen=True)
-class Between(Bounded):
-    """lower ≤ π(action | s) ≤ upper at every state of `where`; arguments as for `AtLeast`."""
-
-    lower: float
-    upper: float
-    action: Action
-    where: Place
-    name: str = ""
-    priority: float = 1.0
-
-    _lower: ClassVar[str | None] = "lower"
-    _upper: ClassVar[str | None] = "upper"
-
-
-def _bounded_in_words(what: str, lower: float, upper: float) -> str:
-    if lower == upper:
-        return f"{what} == {lower:g}"
-    low = "" if math.isinf(lower) else f"{lower:g} <= "
-    high = "" if math.isinf(upper) else f" <= {upper:g}"
-    return f"{what} >= {lower:g}" if not high else f"{low}{what}{high}"
+def amount_from(plain: Any) -> Any:
+    """A function of the state again; anything else as it is."""
+    if isinstance(plain, Mapping) and "function" in plain:
+        return function_from(plain["function"])
+    return plain
 
 
 def set_default_name(constraint: Constraint, default: str) -> None:
@@ -326,8 +227,8 @@ def make_rows(
     states: Array,
     weights: Array,
     rows: Indices,
-    lower: float,
-    upper: float,
+    lower: Array | float,
+    upper: Array | float,
 ) -> Rows:
     """Rows of one constraint: `rows` says which row each sample (state, weights) belongs to."""
     n = int(rows[-1]) + 1
@@ -336,97 +237,9 @@ def make_rows(
         states=states,
         weights=weights,
         row_of_sample=rows,
-        lower=np.full(n, lower),
-        upper=np.full(n, upper),
+        lower=np.broadcast_to(lower, n).astype(np.float64),
+        upper=np.broadcast_to(upper, n).astype(np.float64),
         priority=np.full(n, constraint.priority),
         labels=tuple(labels),
         quantity=constraint.quantity,
     )
-
-
-def check_actions(action: Action) -> None:
-    """Every action an index, every weight a number, not all of them zero."""
-    plain = action.dimension if isinstance(action, Mean) else action
-    if not isinstance(plain, Mapping):
-        check_action(plain)
-    actions = as_mapping(action)
-    if not actions:
-        raise InvalidConstraint("The action mapping is empty: name at least one action.")
-    for index, weight in actions.items():
-        check_action(index)
-        check_number(weight, f"The weight of action {index}")
-    if all(weight == 0.0 for weight in actions.values()):
-        raise InvalidConstraint(f"All weights are zero in {dict(actions)}: nothing is constrained.")
-
-
-def check_where(where: Any) -> None:
-    """`where` must be a place."""
-    if not isinstance(where, Points | Region):
-        raise InvalidConstraint(
-            f"`where` must be a place such as Points([[...]]) or Box(low, high), but got "
-            f"{type(where).__name__}."
-        )
-
-
-def check_priority(priority: Any) -> None:
-    """Positive."""
-    check_number(priority, "The priority")
-    if priority <= 0.0:
-        raise InvalidConstraint(f"The priority must be positive, but got {priority:g}.")
-
-
-def check_action(action: Any) -> None:
-    """A non-negative integer."""
-    if isinstance(action, bool) or not isinstance(action, Integral):
-        raise InvalidConstraint(
-            f"An action is an index 0, 1, 2, … (or a mapping {{index: weight}}, or a Mean of "
-            f"either), but got {action!r}."
-        )
-    if action < 0:
-        raise InvalidConstraint(f"Unknown action {action}: actions are numbered from 0.")
-
-
-def check_known_action(name: str, action: int, n_actions: int) -> None:
-    """An action that the policy has."""
-    if action >= n_actions:
-        raise InvalidConstraint(
-            f"{name!r} names action {action}, but the policy has {n_actions} actions: "
-            f"0 to {n_actions - 1}."
-        )
-
-
-def check_number(value: Any, what: str) -> None:
-    """A finite real number."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidConstraint(f"{what} must be a number, but got {value!r}.")
-    if not math.isfinite(value):
-        raise InvalidConstraint(f"{what} must be finite, but got {value}.")
-
-
-def check_bound(bound: Any, action: Action) -> None:
-    """A number; strictly inside what a sum of probabilities can reach."""
-    check_number(bound, "The bound")
-    quantity_of(action).check_bound(bound, as_mapping(action).values(), action_sum(action))
-
-
-def check_order(lower: float, upper: float) -> None:
-    """Lower ≤ upper."""
-    if lower > upper:
-        raise InvalidConstraint(
-            f"The lower bound {lower:g} is above the upper bound {upper:g}. Swap them."
-        )
-
-
-def check_linear_bounds(lower: Any, upper: Any, lowest: float, highest: float) -> None:
-    """At least one bound, in order, and reachable."""
-    for value, what in ((lower, "lower"), (upper, "upper")):
-        if isinstance(value, bool) or not isinstance(value, Real) or math.isnan(value):
-            raise InvalidConstraint(f"Linear: `{what}` must be a number, but got {value!r}.")
-    if math.isinf(lower) and math.isinf(upper):
-        raise InvalidConstraint("Linear needs a finite `lower` or `upper` bound (or both).")
-    check_order(lower, upper)
-    if lower >= highest or upper <= lowest:
-        raise InvalidConstraint(
-            f"Linear: this sum always lies strictly between {lowest:g} and {highest:g}, so it "
-            f"cannot be within [{lower:g}, {upper:g}]."
-        )

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from handrail._types import Array, Indices, Mask
-from handrail.constraints.constraint import AtLeast, AtMost, Between, Constraint, Mean
+from handrail.constraints.bounded import AtLeast, AtMost, Between
+from handrail.constraints.constraint import Constraint, Mean
 from handrail.errors import InvalidArgument, ShapeMismatch
 from handrail.policies import CategoricalPolicy, GaussianPolicy, action_limits
 from handrail.regions import Points, Region

@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 
 from handrail._types import Array, Indices
-from handrail.constraints.constraint import Constraint, PlacedConstraint
+from handrail.constraints.constraint import Asked, Constraint, PlacedConstraint
 from handrail.constraints.relation import MIRRORED_MEANS, Symmetric
 from handrail.constraints.rows import Rows, concatenate
 from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
@@ -47,14 +47,25 @@ class Regional:
 
     @cached_property
     def row(self) -> Rows | None:
-        """What it says at any state; None if it relates several."""
+        """What it says at any state; None if it relates several, or depends on the state."""
+        if self.constraint.depends_on_state:
+            return None
         row = self.rows_at(self.constraint.states[:1])
         return row if len(row) == len(row.states) == 1 else None
+
+    def asked_at(self, states: Array) -> Asked | None:
+        """What it says at each of these states; None if it relates several of them."""
+        return self.constraint.asked_at(states, self.n_actions)
+
+    def stand_in_rows(self) -> Rows:
+        """At one state, if it says the same at all of them, else at those that stand for it."""
+        states = self.constraint.states
+        return self.rows_at(states if self.constraint.depends_on_state else states[:1])
 
     @cached_property
     def room(self) -> float:
         """How far inside its bounds it can be at all (`Rows.room`)."""
-        return float(self.rows_at(self.constraint.states[:1]).room().min())
+        return float(self.stand_in_rows().room().min())
 
     def inside_rows_at(self, states: Array, margin: float) -> Rows:
         """The same, by a margin inside the bounds."""
@@ -135,8 +146,8 @@ def _sub_regions(constraint: Constraint, scale: Array) -> list[Regional]:
         else [f"{constraint.name}, part {k + 1}" for k in range(len(parts))]
     )
     # Actions that the policy does not have are refused here.
-    row = constraint.rows_at(constraint.states[:1], len(scale))
-    unit = constraint.quantity.unit(row.weights[0], scale)
+    rows = constraint.rows_at(constraint.states, len(scale))
+    unit = max(constraint.quantity.unit(one, scale) for one in np.unique(rows.weights, axis=0))
     return [
         Regional(name, constraint, part, len(scale), unit)
         for name, part in zip(names, parts, strict=True)

@@ -11,17 +11,19 @@ from numpy.typing import ArrayLike
 from typing_extensions import override
 
 from handrail._types import Array
+from handrail.constraints.amount import check_number
+from handrail.constraints.checks import (
+    check_action,
+    check_known_action,
+    check_linear_bounds,
+    check_priority,
+    check_where,
+)
 from handrail.constraints.constraint import (
     Constraint,
     Mean,
     PlacedConstraint,
     action_sum,
-    check_action,
-    check_known_action,
-    check_linear_bounds,
-    check_number,
-    check_priority,
-    check_where,
     make_rows,
     mapping_from,
     quantity_of,

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from handrail._text import visible
 from handrail._types import Array
-from handrail.constraints.constraint import Constraint
+from handrail.constraints.constraint import Asked, Constraint
 from handrail.constraints.expansion import Regional, expand
 from handrail.constraints.rows import Rows
 from handrail.constraints.words import bound_in_words, counted, html_table, state_in_words
@@ -139,28 +139,25 @@ def violations_together(
 ) -> list[Array]:
     """`violations_at` for states (n > 0, n_coordinates) of each of several regions, in one pass."""
     pairs = list(zip(regional, blocks, strict=True))
-    # A row that is the same everywhere is not made for each state, with a name each.
-    rows = [one.rows_at(states) if one.row is None else None for one, states in pairs]
+    # What is about one state at a time needs no rows, with a name each.
+    said = [one.asked_at(states) or one.rows_at(states) for one, states in pairs]
     inputs = [
-        states if own is None else own.states for own, states in zip(rows, blocks, strict=True)
+        one.states if isinstance(one, Rows) else states
+        for one, states in zip(said, blocks, strict=True)
     ]
     ends = np.cumsum([len(states) for states in inputs])
     outputs = np.split(policy.outputs(np.concatenate(inputs)), ends[:-1])
     return [
-        _at_any_state(one.row, part) if own is None else _worst_of_each(own, part, len(states))
-        for (one, states), own, part in zip(pairs, rows, outputs, strict=True)
+        _worst_of_each(one, part, len(states))
+        for one, part, states in zip(said, outputs, blocks, strict=True)
     ]
 
 
-def _at_any_state(row: Rows | None, outputs: Array) -> Array:
-    """Of one row at many states (n,)."""
-    assert row is not None  # else there would be rows of each state
-    return row.violations((row.weights * outputs).sum(axis=1))
-
-
-def _worst_of_each(rows: Rows, outputs: Array, n_states: int) -> Array:
-    """Of several rows at each state (n_states,)."""
-    worst: Array = rows.violations(rows.values(outputs)).reshape(n_states, -1).max(axis=1)
+def _worst_of_each(said: Asked | Rows, outputs: Array, n_states: int) -> Array:
+    """(n_states,) from the outputs at all that is looked at."""
+    if isinstance(said, Asked):
+        return said.violations(outputs)
+    worst: Array = said.violations(said.values(outputs)).reshape(n_states, -1).max(axis=1)
     return worst
 
 

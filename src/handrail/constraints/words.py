@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from handrail._text import html_text
 from handrail._types import Array
+from handrail.constraints.amount import Amount, amount_in_words
 
 # Numbers of an observation that a sentence has room for.
 _SHOWN = 12
@@ -29,13 +28,14 @@ def listed(names: Sequence[str], at_most: int = 5) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def bound_in_words(lower: float, upper: float) -> str:
-    """≥ 0.95, ≤ 0.05, = 0.5 or 0.2 … 0.4."""
+def bound_in_words(lower: Amount, upper: Amount) -> str:
+    """≥ 0.95, ≤ 0.05, = 0.5, 0.2 … 0.4 or ≤ 0.5*dv - 1."""
+    low, high = amount_in_words(lower), amount_in_words(upper)
     if lower == upper:
-        return f"= {lower + 0.0:g}"  # not -0
-    if np.isinf(upper):
-        return f"≥ {lower:g}"
-    return f"≤ {upper:g}" if np.isinf(lower) else f"{lower:g} … {upper:g}"
+        return f"= {low}"
+    if high == "inf":
+        return f"≥ {low}"
+    return f"≤ {high}" if low == "-inf" else f"{low} … {high}"
 
 
 def state_in_words(state: Array, names: Sequence[str] = ()) -> str:

@@ -106,7 +106,7 @@ class Exchange:
     def _least_inset(self) -> float:
         """By which bounds are tightened; infinite if there is none."""
         insets = [
-            np.concatenate(one.rows_at(one.constraint.states[:1]).insets(self._margin * one.unit))
+            np.concatenate(one.stand_in_rows().insets(self._margin * one.unit))
             for one in self._expansion.regional
         ]
         # Of bounds so close to 0 or 1 that no margin is left inside them, there is none.

@@ -2,14 +2,10 @@
 
 from handrail.proof.branch_and_bound import Budget, Leaves
 from handrail.proof.cell_cache import CellCache
-from handrail.proof.certificate import (
-    Certificate,
-    Certificates,
-    certify,
-    provable_layers,
-)
+from handrail.proof.certificate import Certificate, Certificates
 from handrail.proof.certificate_file import verify_certificates, write_certificates
 from handrail.proof.margin import at_least, at_most
+from handrail.proof.question import certify, provable_layers
 
 __all__ = [
     "Budget",

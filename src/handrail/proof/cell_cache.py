@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from handrail._storage import tensor
-from handrail.constraints import PlacedConstraint
+from handrail.constraints import PlacedConstraint, is_bound
 from handrail.errors import InvalidRun
 from handrail.policies import Policy
 from handrail.proof.branch_and_bound import Budget
-from handrail.proof.certificate import Certificate, certify, certify_from
+from handrail.proof.certificate import Certificate
+from handrail.proof.question import certify, certify_from
 from handrail.regions import Cells, ExactCover
 
 # Start over when the cells have become this many times more than a proof from scratch needed.
@@ -62,7 +63,7 @@ class CellCache:
     def _learned(self, answer: Certificate, known: _Known | None) -> _Known | None:
         assert self._constraint.region is not None  # it is on one
         covers = self._constraint.region.covers()
-        both = np.isfinite(answer.lower) and np.isfinite(answer.upper)
+        both = is_bound(answer.lower) and is_bound(answer.upper)
         # Two bounds have cells of their own each; of a curve or a ball, only its own cover knows
         # how to become finer.
         if both or len(covers) != 1 or not isinstance(covers[0], ExactCover) or not answer.leaves:

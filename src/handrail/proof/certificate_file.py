@@ -18,13 +18,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from handrail._package import VERSION
 from handrail._storage import digest_of, read_sealed, to_json, write_sealed
-from handrail.constraints import Constraint, PlacedConstraint
+from handrail.constraints import Amount, Bounded, Constraint, PlacedConstraint, as_mapping
 from handrail.errors import InvalidCertificate, InvalidRun
+from handrail.formulas import StateFunction
 from handrail.policies import Policy, pack_policy
-from handrail.proof.certificate import Certificate, Status, certify
+from handrail.proof.certificate import Certificate, Status
+from handrail.proof.question import certify
 from handrail.regions import Points
 
-FORMAT = 2
+FORMAT = 3
 
 ARITHMETIC = (
     "the network with exactly these weights, evaluated with real numbers or in {dtype}: bounds "
@@ -53,6 +55,7 @@ class _Claim(BaseModel):
     status: Status
     lowest: float | None
     highest: float | None
+    slack: float | None
     state: list[float] | None
     violation: float | None
     reason: str
@@ -192,15 +195,25 @@ def _question(policy: Policy, constraint: Constraint, tolerance: float) -> dict[
     assert isinstance(constraint, PlacedConstraint)  # `certify` refuses others
     n_actions = policy.outputs(constraint.states[:1]).shape[1]
     row = constraint.rows_at(constraint.states[:1], n_actions)
+    weights: list[Any] = row.weights[0].tolist()
+    bounds: tuple[Any, Any] = (_finite(float(row.lower[0])), _finite(float(row.upper[0])))
+    if isinstance(constraint, Bounded) and constraint.depends_on_state:
+        for action, weight in as_mapping(constraint.action).items():
+            weights[action] = _described(weight)
+        bounds = (_described(constraint.bounds[0]), _described(constraint.bounds[1]))
     return {
         "name": constraint.name,
         "place": _place(constraint),
         "quantity": row.quantity.name,
-        "weights": row.weights[0].tolist(),
-        "lower": _finite(float(row.lower[0])),
-        "upper": _finite(float(row.upper[0])),
+        "weights": weights,
+        "lower": bounds[0],
+        "upper": bounds[1],
         "tolerance": tolerance,
     }
+
+
+def _described(amount: Amount) -> Any:
+    return amount.describe() if isinstance(amount, StateFunction) else _finite(float(amount))
 
 
 def _place(constraint: PlacedConstraint) -> dict[str, Any]:
@@ -220,6 +233,7 @@ def _answer(certificate: Certificate) -> dict[str, Any]:
         "status": certificate.status,
         "lowest": certificate.lowest,
         "highest": certificate.highest,
+        "slack": certificate.slack,
         "state": certificate.state,
         "violation": certificate.violation,
         "reason": certificate.reason,
@@ -254,6 +268,7 @@ def _check_answer(path: Path, claim: _Claim, again: Certificate) -> None:
     agree = (
         _agree(claim.lowest, again.lowest)
         and _agree(claim.highest, again.highest)
+        and _agree(claim.slack, again.slack)
         and _agree(claim.violation, again.violation)
     )
     if not agree:

@@ -17,19 +17,40 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
+from scipy.special import expit
+from typing_extensions import override
 
 from handrail._types import Array, Indices
 from handrail.errors import InvalidPolicy
 from handrail.policies import MEAN, PROBABILITY, Quantity
+from handrail.regions import Cells
 
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
+class Local(NamedTuple):
+    """Linear functions of raw outputs z and states s on each of n cells.
+
+    There -margin ≤ LSE(D z + E s + k) + Σ spread_a · |z_a - z_a at the centre|.
+
+    Attributes:
+        differences: D (n, m, n_actions).
+        constants: k (n, m).
+        slope: E (n, n_coordinates), the same for all m; None for 0.
+        spread: (n, n_actions); None for 0.
+    """
+
+    differences: Array
+    constants: Array
+    slope: Array | None = None
+    spread: Array | None = None
+
+
 class Margin(ABC):
-    """One side of a constraint, as a function of the raw outputs; negative means broken."""
+    """One side of a constraint, as a function of raw outputs and states; negative means broken."""
 
     @property
     @abstractmethod
@@ -42,15 +63,34 @@ class Margin(ABC):
         """Of its constants, which are rounded with everything else."""
 
     @abstractmethod
-    def of_raw(self, raw: Array) -> Array:
-        """Margins (n,) from raw outputs (n, n_actions)."""
+    def of_raw(self, raw: Array, states: Array) -> Array:
+        """Margins (n,) from raw outputs (n, n_actions) at states (n, n_coordinates)."""
 
     @abstractmethod
     def differences(self, raw: Array) -> tuple[Array, Array]:
         """Linear functions D (m, n_actions), k (m,) with -margin ≤ LSE(D z + k) for all z.
 
-        With equality at the given raw outputs (n_actions,).
+        With equality at the given raw outputs (n_actions,); without what `plane_above` adds.
         """
+
+    def local(self, cells: Cells, raw: Array) -> Local:
+        """The same for each of n cells, from the raw outputs (n, n_actions) at their centres."""
+        del cells
+        found = [self.differences(one) for one in raw]
+        return Local(np.stack([d for d, _ in found]), np.stack([k for _, k in found]))
+
+    def plane_above(self, cells: Cells) -> tuple[Array, Array] | None:
+        """Slopes (n, n_coordinates) and offsets (n,) to add on cells; None if there are none."""
+        del cells
+        return None
+
+    def importance(self) -> Array | float:
+        """How much it bends along each coordinate of the state (n_coordinates,), of itself."""
+        return 0.0
+
+    @abstractmethod
+    def slack(self, margin: float) -> float:
+        """How far inside its bound the value at least is, when the margin is at least this."""
 
     @abstractmethod
     def worst_value(self, margin: float) -> float:
@@ -101,8 +141,10 @@ class SoftmaxMargin(Margin):
         known = self.coefficients[self.coefficients != 0.0]
         return float(np.abs(np.log(np.abs(known))).max(initial=0.0)) + len(self.coefficients)
 
-    def of_raw(self, raw: Array) -> Array:
+    @override
+    def of_raw(self, raw: Array, states: Array) -> Array:
         """From logits."""
+        del states
         sizes = np.abs(self.coefficients)
         for_it, against = self.positive, self.negative
         gain = log_sum_exp(raw[:, for_it] + np.log(sizes[for_it]))
@@ -134,15 +176,25 @@ class SoftmaxMargin(Margin):
         With r = (Σ_N …)/(Σ_P …) ≤ exp(-margin), the excess over the threshold is
         (1 - r)/(Σπ_P/Σ_P… + r Σπ_N/Σ_N…); coefficients bound the two quotients.
         """
+        return _outwards(self.threshold, self.sign, self.slack(margin))
+
+    @override
+    def slack(self, margin: float) -> float:
         if not margin >= 0.0:
             return np.nan
         if (self.coefficients == 0.0).any():  # neutral actions may have all the probability
-            return self.threshold
+            return 0.0
         helping = self.coefficients[self.positive]
         harming = -self.coefficients[self.negative]
         lost = -float(np.expm1(-margin))  # 1 - r, with all its digits
-        excess = lost / (1.0 / helping.min() + (1.0 - lost) / harming.min())
-        return _outwards(self.threshold, self.sign, float(excess))
+        return float(lost / (1.0 / helping.min() + (1.0 - lost) / harming.min()))
+
+    def slack_at(self, margin: float, shift: float) -> float:
+        """From a bound whose log-odds, with the sign, are the shift; of a threshold of 0.5.
+
+        σ(l + m) - σ(l) has its only maximum at l = -m/2, so over a range it is least at an end.
+        """
+        return float(expit(shift + margin) - expit(shift)) if margin >= 0.0 else np.nan
 
 
 @final
@@ -177,8 +229,10 @@ class LinearMargin(Margin):
         """Of the threshold, per Σ|w|; and of as many terms as there are weights."""
         return (abs(self.threshold) / self._size + 1.0) * len(self.weights)
 
-    def of_raw(self, raw: Array) -> Array:
+    @override
+    def of_raw(self, raw: Array, states: Array) -> Array:
         """From mean actions."""
+        del states
         result: Array = self.sign * (raw @ self.weights - self.threshold) / self._size
         return result
 
@@ -190,7 +244,16 @@ class LinearMargin(Margin):
 
     def worst_value(self, margin: float) -> float:
         """The margin in units of the action."""
-        return _outwards(self.threshold, self.sign, self._size * margin)
+        return _outwards(self.threshold, self.sign, self.slack(margin))
+
+    @override
+    def slack(self, margin: float) -> float:
+        return self._size * margin
+
+    def slack_at(self, margin: float, shift: float) -> float:
+        """The same from every bound."""
+        del shift
+        return self.slack(margin)
 
     @property
     def _size(self) -> float:

@@ -67,7 +67,7 @@ class Relaxation(Bounder):
         size = np.ones(self.layers.n_outputs)
         for weight in reversed(self.layers.weights):
             size = size @ np.abs(weight)
-        object.__setattr__(self, "importance", size + 1e-300)
+        object.__setattr__(self, "importance", size + self.margin.importance() + 1e-300)
 
     def narrowed(self, cell: Cells) -> Relaxation:
         """Itself: the lines are chosen for every cell anyway."""
@@ -99,13 +99,24 @@ class Relaxation(Bounder):
             slope, offset = self._above(-rows, -bias, lines)
             lowest = -(cells.highest(slope) + offset)
             lines.append(lines_between(activation, lowest, highest))
-        slope, offset = self._above(*self._differences(cells), lines)
+        centres = self.layers.outputs(cells.centres)
+        local = self.margin.local(cells, centres)
+        slope, offset = self._above(local.differences, local.constants, lines)
+        if local.slope is not None:
+            slope = slope + local.slope[:, None]
+        if local.spread is not None:
+            offset += (local.spread * self._deviations(cells, centres, lines)).sum(axis=1)[:, None]
         return _worst_vertex(cells, slope, offset)
 
-    def _differences(self, cells: Cells) -> tuple[Array, Array]:
-        """Of every cell, at its centre: (n, n_negative, n_actions) and (n, n_negative)."""
-        found = [self.margin.differences(raw) for raw in self.layers.outputs(cells.centres)]
-        return np.stack([d for d, _ in found]), np.stack([c for _, c in found])
+    def _deviations(self, cells: Cells, centres: Array, lines: list[Lines | None]) -> Array:
+        """How far outputs in a cell are from those at its centre at most: (n, n_actions)."""
+        rows = np.broadcast_to(np.eye(centres.shape[1]), (len(cells), *[centres.shape[1]] * 2))
+        none = np.zeros(centres.shape[1])
+        ends = []
+        for sign in (1.0, -1.0):
+            slope, offset = self._above(sign * rows, none, lines)
+            ends.append(cells.highest(slope) + offset - sign * centres)
+        return np.maximum(*ends)
 
     def _above(self, rows: Array, offset: Array, lines: list[Lines | None]) -> tuple[Array, Array]:
         """An affine function of the state above rows · (what the layers with these lines return).
@@ -130,7 +141,7 @@ class Relaxation(Bounder):
 
     def margins(self, states: Array) -> Array:
         """The margin itself."""
-        return self.margin.of_raw(self.layers.outputs(states))
+        return self.margin.of_raw(self.layers.outputs(states), states)
 
 
 def _worst_vertex(cells: Cells, slope: Array, offset: Array) -> Bounds:

@@ -127,6 +127,12 @@ class Rounding:
         return float(_finite(total)[0])
 
 
+def largest_output(layers: LayerArrays, low: Array, high: Array) -> float:
+    """No number on the way to the outputs is larger, anywhere in a box."""
+    with np.errstate(all="ignore"):
+        return float(_bound_errors(layers, np.maximum(np.abs(low), np.abs(high))[None])[1][0])
+
+
 def _of_margin(largest: Array, size: float) -> Array:
     """Of the constants, differences and log-sum-exp that make a margin of outputs."""
     result: Array = _ULPS * FLOAT64.unit * (largest + size + 1.0)

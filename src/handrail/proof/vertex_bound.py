@@ -57,7 +57,8 @@ class VertexBound(Bounder):
 
     def __post_init__(self) -> None:
         sizes = np.abs(self.differences @ self.outward).max(axis=0)
-        object.__setattr__(self, "importance", sizes @ np.abs(self.inward) + 1e-300)
+        importance = sizes @ np.abs(self.inward) + self.margin.importance() + 1e-300
+        object.__setattr__(self, "importance", importance)
 
     @classmethod
     def of(cls, layers: LayerArrays, margin: Margin) -> VertexBound:
@@ -94,6 +95,10 @@ class VertexBound(Bounder):
     def _bounds(self, cells: Cells) -> Bounds:
         vertices = cells.vertices()
         at_vertices = log_sum_exp(self._highest_differences(cells, vertices))
+        plane = self.margin.plane_above(cells)
+        if plane is not None:
+            slope, offset = plane
+            at_vertices = at_vertices + (vertices @ slope[:, :, None])[:, :, 0] + offset[:, None]
         worst = at_vertices.argmax(axis=1)
         rows = np.arange(len(worst))
         return Bounds(-at_vertices[rows, worst], vertices[rows, worst])
@@ -157,4 +162,4 @@ class VertexBound(Bounder):
         """The margin itself, at states of the cell."""
         hidden = np.maximum(states @ self.inward.T + self.inward_bias, 0.0)
         logits = hidden @ self.outward.T + states @ self.slope.T + self.intercept
-        return self.margin.of_raw(logits)
+        return self.margin.of_raw(logits, states)

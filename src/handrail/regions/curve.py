@@ -19,10 +19,9 @@ from typing_extensions import override
 
 from handrail._types import Array, Indices, Mask
 from handrail.errors import Coordinate, InvalidConstraint, Phrase
+from handrail.formulas import Formula, Interval, InvalidFormula, parse_formula
 from handrail.regions.cells import Cells, Cover
 from handrail.regions.checks import as_number, check_grid
-from handrail.regions.formula import Formula, InvalidFormula, parse_formula
-from handrail.regions.interval import Interval
 from handrail.regions.region import Region
 
 _FORM = (

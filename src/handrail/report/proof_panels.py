@@ -13,7 +13,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import Normalize, to_rgba
 
 from handrail._types import Array
-from handrail.constraints import Constraint, Rows, counted, expand
+from handrail.constraints import Constraint, Rows, counted, expand, is_bound
 from handrail.errors import InvalidArgument, InvalidConstraint, InvalidPolicy
 from handrail.policies import Policy, Quantity
 from handrail.proof import Budget, Certificate, Leaves, at_least, at_most, certify
@@ -93,7 +93,7 @@ class Answer:
         Between two bounds each has a proof of its own, and a proof that was given up does not say
         which of its cells belong to both.
         """
-        both = np.isfinite(self.certificate.lower) and np.isfinite(self.certificate.upper)
+        both = is_bound(self.certificate.lower) and is_bound(self.certificate.upper)
         return () if both and not self.certificate.certified else self.certificate.leaves
 
     def cut(self, plane: Plane) -> tuple[list[Array], Array]:
@@ -153,7 +153,7 @@ def _sides(certificate: Certificate, rows: Rows) -> tuple[Side, ...]:
     return tuple(
         Side(rows.quantity, action, n, bound, lower)
         for bound, lower in bounds
-        if np.isfinite(bound)
+        if isinstance(bound, float) and np.isfinite(bound)
     )
 
 

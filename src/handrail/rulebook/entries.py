@@ -13,7 +13,8 @@ from typing import final
 
 from handrail.constraints import PlacedConstraint
 from handrail.errors import InvalidConstraint, InvalidRulebook
-from handrail.regions import Place, Points, UnknownName
+from handrail.formulas import UnknownName
+from handrail.regions import Place, Points
 from handrail.rulebook.findings import file_words, gather, unknown
 from handrail.rulebook.region_entry import in_words, read_region, region_in_words
 from handrail.rulebook.region_schema import SHAPES

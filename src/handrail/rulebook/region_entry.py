@@ -15,19 +15,14 @@ import numpy as np
 
 from handrail._types import Array
 from handrail.errors import InvalidConstraint
-from handrail.regions import (
-    Ball,
-    Box,
-    Curve,
+from handrail.formulas import (
     InvalidFormula,
     LinearBounds,
-    Polytope,
-    Region,
-    Union,
     UnknownName,
     parse_bounds,
     parse_formula,
 )
+from handrail.regions import Ball, Box, Curve, Polytope, Region, Union
 from handrail.rulebook.findings import file_words, gather, unknown
 from handrail.rulebook.region_schema import (
     LARGEST,

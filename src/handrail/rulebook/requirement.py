@@ -13,8 +13,9 @@ from typing import final
 
 from handrail.constraints import AtLeast, AtMost, Between, Equal, PlacedConstraint, action_about
 from handrail.errors import InvalidConstraint
+from handrail.formulas import InvalidFormula, UnknownName, parse_bounds
 from handrail.policies import MEAN, PROBABILITY, Quantity
-from handrail.regions import InvalidFormula, Place, Points, UnknownName, parse_bounds
+from handrail.regions import Place, Points
 from handrail.rulebook.findings import file_words
 
 _FORM = "A requirement reads like: right >= 0.95, 0.2 <= left <= 0.4, 0.5*left + right <= 0.8."

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handrail.errors import InvalidConstraint
-from handrail.regions import parse_bounds
+from handrail.formulas import parse_bounds
 
 NAMES = ["x", "x_dot", "phi", "phi_dot"]
 NONE = math.inf

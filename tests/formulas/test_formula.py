@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from handrail._types import Array
 from handrail.errors import InvalidConstraint
-from handrail.regions import Formula, parse_formula
+from handrail.formulas import Formula, parse_formula
 
 T = np.array([-2.0, -0.5, 0.0, 0.3, 1.0, 7.0])
 
@@ -235,8 +235,8 @@ def test_coordinates_by_name() -> None:
 )
 def test_sums_of_multiples(text: str, weights: list[float], constant: float) -> None:
     found = parse_formula(text, ["x", "y"]).affine()
-    np.testing.assert_allclose(found.weights, weights)
-    assert found.constant == pytest.approx(constant)
+    np.testing.assert_allclose(found.gain, weights)
+    assert found.offset == pytest.approx(constant)
 
 
 @pytest.mark.parametrize(

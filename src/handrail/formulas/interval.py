@@ -75,10 +75,32 @@ def absolute(a: Interval) -> Interval:
     return np.where(_holds_zero(a), 0.0, low), high
 
 
+def sign(a: Interval) -> Interval:
+    """-1, 0 or 1."""
+    return np.sign(a[0]), np.sign(a[1])
+
+
+def below(a: Interval, b: Interval) -> Interval:
+    """1 where a < b, else 0."""
+    return (a[1] < b[0]).astype(np.float64), (a[0] < b[1]).astype(np.float64)
+
+
 def square_root(a: Interval) -> Interval:
     """The root of the part that has one; anything at all if no part has."""
     roots = _outwards(np.sqrt(np.maximum(a[0], 0.0)), np.sqrt(a[1]))
     return _anything_where(a[1] < 0.0, roots)
+
+
+def has_root(a: Interval) -> Mask:
+    """Whether all of it has."""
+    result: Mask = a[0] >= 0.0
+    return result
+
+
+def has_power(a: Interval, b: Interval) -> Mask:
+    """Whether all of a has all powers in b."""
+    whole: Mask = (b[0] == b[1]) & (np.floor(b[0]) == b[0])
+    return whole | (a[0] >= 0.0)
 
 
 def logarithm(a: Interval) -> Interval:

@@ -14,7 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from handrail._types import Array
-from handrail.regions.formula import Affine, InvalidFormula, parse_formula, refuse_long
+from handrail.formulas.formula import parse_formula
+from handrail.formulas.reader import InvalidFormula, refuse_long
+from handrail.formulas.state_function import Affine
 
 _RELATION = re.compile(r"[<>=!≤≥]+")
 _RELATIONS = {"<=": "<=", "≤": "<=", ">=": ">=", "≥": ">=", "==": "=="}
@@ -85,7 +87,7 @@ def _of_two(sides: Sequence[Affine], relation: str) -> LinearBounds:
     if left.is_number:  # 0.95 <= x is x >= 0.95
         left, right, relation = right, left, _MIRRORED[relation]
     with np.errstate(over="ignore", invalid="ignore"):
-        weights, bound = left.weights - right.weights, right.constant - left.constant
+        weights, bound = left.gain - right.gain, right.offset - left.offset
     lower = -math.inf if relation == "<=" else float(bound)
     upper = math.inf if relation == ">=" else float(bound)
     return LinearBounds(weights + 0.0, lower, upper)  # no -0
@@ -99,5 +101,5 @@ def _of_three(sides: Sequence[Affine], relations: Sequence[str]) -> LinearBounds
     if not (low.is_number and high.is_number):
         raise InvalidFormula("only numbers may stand at the two ends.")
     with np.errstate(over="ignore", invalid="ignore"):
-        lower, upper = low.constant - middle.constant, high.constant - middle.constant
-    return LinearBounds(middle.weights + 0.0, float(lower), float(upper))
+        lower, upper = low.offset - middle.offset, high.offset - middle.offset
+    return LinearBounds(middle.gain + 0.0, float(lower), float(upper))

@@ -1,8 +1,4 @@
-"""Arithmetic as people write it: read by one parser, never executed by Python.
-
-A `Formula` is over named coordinates. It is evaluated at states, enclosed over intervals of them
-(the heart of a proof on a curve), and says which sum of multiples of the coordinates it is, if it
-is one. Curves are formulas in t; half-spaces and requirements are inequalities between formulas.
+"""Arithmetic as people write it, read into steps: by our own parser, never executed by Python.
 
 Not by `ast.parse`: a coordinate or an action may be called raise, pass or in; where Python sees a
 mistake differs from version to version, and is often the operand before it; and all of its grammar
@@ -13,16 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, final
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, final
 
 import numpy as np
 
-from handrail._types import Array
 from handrail.errors import InvalidConstraint
-from handrail.regions import interval as intervals
-from handrail.regions.interval import Interval
+from handrail.formulas.operation import FUNCTIONS, Step, Steps, operation_named
 
 # A hostile file must not exhaust the stack or the time.
 MAX_LENGTH = 1000
@@ -49,170 +42,8 @@ class UnknownName(InvalidFormula):
         self.name, self.place = name, place
 
 
-# What is done
-
-
-class _Operation(NamedTuple):
-    n_operands: int
-    values: Callable[..., Any]
-    enclosures: Callable[..., Any]
-
-
-_OPERATORS: Mapping[str, _Operation] = {
-    "+": _Operation(2, np.add, intervals.add),
-    "-": _Operation(2, np.subtract, intervals.subtract),
-    "*": _Operation(2, np.multiply, intervals.multiply),
-    "/": _Operation(2, np.divide, intervals.divide),
-    "**": _Operation(2, np.power, intervals.power),
-    "negative": _Operation(1, np.negative, intervals.negative),
-}
-
-_FUNCTIONS: Mapping[str, _Operation] = {
-    "sin": _Operation(1, np.sin, intervals.sine),
-    "cos": _Operation(1, np.cos, intervals.cosine),
-    "tan": _Operation(1, np.tan, intervals.tangent),
-    "exp": _Operation(1, np.exp, intervals.exponential),
-    "log": _Operation(1, np.log, intervals.logarithm),
-    "sqrt": _Operation(1, np.sqrt, intervals.square_root),
-    "abs": _Operation(1, np.abs, intervals.absolute),
-    "tanh": _Operation(1, np.tanh, intervals.hyperbolic_tangent),
-    "min": _Operation(2, np.minimum, intervals.smaller),
-    "max": _Operation(2, np.maximum, intervals.larger),
-}
-
 _CONSTANTS: Mapping[str, float] = {"pi": math.pi}
 
-
-class _Step(NamedTuple):
-    """Puts a number or a coordinate on a stack, or replaces the topmost operands by a result.
-
-    Attributes:
-        operation: its name; empty for what is put on the stack.
-        number: of what is put there, if it is a number.
-        coordinate: its index, if it is none.
-        place: where it was written, for messages.
-    """
-
-    operation: str = ""
-    number: float = 0.0
-    coordinate: int | None = None
-    place: str = ""
-
-
-@final
-@dataclass(frozen=True)
-class Formula:
-    """A number for every state.
-
-    Attributes:
-        text: as it was written.
-        names: of the coordinates, in order.
-        steps: what to do, operands before operators: no nesting, so that no formula is too deep.
-    """
-
-    text: str
-    names: tuple[str, ...]
-    steps: tuple[_Step, ...] = field(repr=False)
-
-    def evaluate(self, states: Array) -> Array:
-        """Values (n,) at states (n, n_names); infinite or NaN where it is not defined."""
-        n = len(states)
-        with np.errstate(all="ignore"):
-            result: Array = self._run(
-                lambda number: np.full(n, number), lambda i: states[:, i], "values"
-            )
-        return result.copy()
-
-    def enclose(self, low: Array, high: Array) -> Interval:
-        """Bounds (n,), (n,) on every defined value between two corners (n, n_names) each."""
-        n = len(low)
-        with np.errstate(all="ignore"):
-            ends: Interval = self._run(
-                lambda number: (np.full(n, number), np.full(n, number)),
-                lambda i: (low[:, i], high[:, i]),
-                "enclosures",
-            )
-        return ends[0].copy(), ends[1].copy()
-
-    def affine(self) -> Affine:
-        """The sum of multiples of the coordinates that it is.
-
-        Raises:
-            InvalidFormula: if it is none; the message names what makes it so.
-        """
-        stack: list[Affine] = []
-        with np.errstate(all="ignore"):
-            for step in self.steps:
-                if step.operation:
-                    count = _operation(step.operation).n_operands
-                    operands = stack[-count:]
-                    del stack[-count:]
-                    stack.append(_combined(step, operands))
-                else:
-                    weights = np.zeros(len(self.names))
-                    if step.coordinate is not None:
-                        weights[step.coordinate] = 1.0
-                    stack.append(Affine(weights, step.number))
-        return stack[0]
-
-    def _run(
-        self, number: Callable[[float], Any], coordinate: Callable[[int], Any], kind: str
-    ) -> Any:
-        stack: list[Any] = []
-        for step in self.steps:
-            if step.operation:
-                operation = _operation(step.operation)
-                operands = stack[-operation.n_operands :]
-                del stack[-operation.n_operands :]
-                stack.append(getattr(operation, kind)(*operands))
-            elif step.coordinate is not None:
-                stack.append(coordinate(step.coordinate))
-            else:
-                stack.append(number(step.number))
-        return stack[0]
-
-
-def _operation(name: str) -> _Operation:
-    return _OPERATORS.get(name) or _FUNCTIONS[name]
-
-
-class Affine(NamedTuple):
-    """weights @ x + constant, with weights (n_names,)."""
-
-    weights: Array
-    constant: float
-
-    @property
-    def is_number(self) -> bool:
-        """Whether nothing depends on a coordinate."""
-        return not self.weights.any()
-
-
-def _combined(step: _Step, operands: Sequence[Affine]) -> Affine:
-    """Of the operations, those that keep a sum of multiples one."""
-    numbers = [operand.is_number for operand in operands]
-    if all(numbers):
-        values = (np.float64(operand.constant) for operand in operands)
-        constant = float(_operation(step.operation).values(*values))
-        return Affine(np.zeros_like(operands[0].weights), constant)
-    if step.operation == "negative":
-        return Affine(-operands[0].weights, -operands[0].constant)
-    if step.operation in ("+", "-"):
-        (left, a), (right, b) = operands
-        return Affine(left + right, a + b) if step.operation == "+" else Affine(left - right, a - b)
-    if step.operation == "*" and any(numbers):
-        number, other = operands if numbers[0] else (operands[1], operands[0])
-        return Affine(other.weights * number.constant, other.constant * number.constant)
-    if step.operation == "/" and numbers[1]:
-        divisor = np.float64(operands[1].constant)
-        return Affine(operands[0].weights / divisor, float(operands[0].constant / divisor))
-    raise InvalidFormula(
-        f"{step.place} makes it not linear: names may be multiplied by numbers, and by nothing "
-        "else."
-    )
-
-
-# What is read
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
@@ -246,16 +77,17 @@ class _Token(NamedTuple):
         return self.text if self.kind == "end" else f"{self.text!r} at column {self.column}"
 
 
-def parse_formula(
+def read_steps(
     text: str,
     names: Sequence[str],
     kind: str = "name",
     first_column: int = 1,
     end: str = "the end",
-) -> Formula:
+) -> Steps:
     """Read a formula of numbers, names, pi, + - * / **, parentheses, and functions.
 
-    The functions are sin, cos, tan, exp, log, sqrt, abs, tanh, min and max (of two).
+    The functions are sin, cos, tan, exp, log, sqrt, abs, tanh and sign, of two arguments min, max
+    and below (1 where the first is below the second, else 0).
 
     Args:
         text: the formula.
@@ -267,9 +99,7 @@ def parse_formula(
     Raises:
         InvalidFormula: if it cannot be read; the message names the column.
     """
-    refuse_long(text)
-    reader = _FormulaReader(_tokens(text, first_column, end), tuple(names), kind)
-    return Formula(text, tuple(names), reader.whole())
+    return _FormulaReader(_tokens(text, first_column, end), tuple(names), kind).whole()
 
 
 def refuse_long(text: str) -> None:
@@ -309,9 +139,9 @@ class _FormulaReader:
         self._names = names
         self._kind = kind
         self._position = 0
-        self._steps: list[_Step] = []
+        self._steps: list[Step] = []
 
-    def whole(self) -> tuple[_Step, ...]:
+    def whole(self) -> Steps:
         self._expression(strength=0, depth=0)
         token = self._next
         if token.kind != "end":
@@ -357,7 +187,7 @@ class _FormulaReader:
             self._close(token)
             return constant
         if token.kind == "number":
-            self._steps.append(_Step(number=_finite(token)))
+            self._steps.append(Step(number=_finite(token)))
             return True
         if token.kind == "name":
             return self._call(token, depth) if self._next.text == "(" else self._name(token)
@@ -365,19 +195,19 @@ class _FormulaReader:
 
     def _name(self, token: _Token) -> bool:
         if token.text in self._names:
-            self._steps.append(_Step(coordinate=self._names.index(token.text)))
+            self._steps.append(Step(coordinate=self._names.index(token.text)))
             return False
         if token.text in _CONSTANTS:
-            self._steps.append(_Step(number=_CONSTANTS[token.text]))
+            self._steps.append(Step(number=_CONSTANTS[token.text]))
             return True
-        if token.text in _FUNCTIONS:
+        if token.text in FUNCTIONS:
             raise InvalidFormula(f"expected ( after the function {token.place}.")
         raise UnknownName(self._kind, token.text, token.place, self._names)
 
     def _call(self, name: _Token, depth: int) -> bool:
-        if name.text not in _FUNCTIONS:
+        if name.text not in FUNCTIONS:
             raise InvalidFormula(
-                f"unknown function {name.place}: the functions are {', '.join(_FUNCTIONS)}."
+                f"unknown function {name.place}: the functions are {', '.join(FUNCTIONS)}."
             )
         opening = self._take()
         constants = [self._expression(0, depth + 1)]
@@ -385,7 +215,7 @@ class _FormulaReader:
             self._take()
             constants.append(self._expression(0, depth + 1))
         self._close(opening)
-        wanted = _FUNCTIONS[name.text].n_operands
+        wanted = FUNCTIONS[name.text].n_operands
         if len(constants) != wanted:
             raise InvalidFormula(
                 f"{name.place} takes {wanted} argument{'s' * (wanted > 1)}, but got "
@@ -404,15 +234,15 @@ class _FormulaReader:
     def _add(self, name: str, place: str, constant: bool) -> None:
         """The operation; of numbers, its result instead."""
         if not constant:
-            self._steps.append(_Step(operation=name, place=place))
+            self._steps.append(Step(operation=name, place=place))
             return
-        operation = _operation(name)
+        operation = operation_named(name)
         operands = [np.float64(step.number) for step in self._steps[-operation.n_operands :]]
         with np.errstate(all="ignore"):
             value = float(operation.values(*operands))
         if not math.isfinite(value):
             raise InvalidFormula(f"the result of {place} is not a finite number.")
-        self._steps[-operation.n_operands :] = [_Step(number=value)]
+        self._steps[-operation.n_operands :] = [Step(number=value)]
 
 
 def _finite(token: _Token) -> float:

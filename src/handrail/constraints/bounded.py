@@ -1,0 +1,282 @@
+"""Bounds on the policy's outputs, one state at a time: `AtLeast`, `AtMost`, `Equal`, `Between`.
+
+Bounds and weights are numbers, or functions of the state: what an engineer knows about a plant
+depends on where it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+from typing_extensions import override
+
+from handrail._types import Array, Mask
+from handrail.constraints.amount import Amount, amount_in_words, amounts_at, as_amount
+from handrail.constraints.checks import (
+    check_actions,
+    check_bound,
+    check_known_action,
+    check_order,
+    check_priority,
+    check_where,
+)
+from handrail.constraints.constraint import (
+    Action,
+    Asked,
+    Mean,
+    PlacedConstraint,
+    action_sum,
+    amount_from,
+    as_mapping,
+    make_rows,
+    mapping_from,
+    quantity_of,
+    set_default_name,
+)
+from handrail.constraints.rows import Rows
+from handrail.constraints.words import state_in_words
+from handrail.errors import InvalidConstraint, Phrase
+from handrail.formulas import StateFunction
+from handrail.policies import Quantity
+from handrail.regions import Place, Region
+
+# States of a region at which a function of the state is looked at before anything is held to it.
+_LOOKED_AT = 2000
+
+
+class Bounded(PlacedConstraint):
+    """lower ≤ output ≤ upper, of one action or of a weighted sum of actions."""
+
+    action: Action
+
+    _lower: ClassVar[str | None]
+    """The field that is the lower bound, if there is one."""
+    _upper: ClassVar[str | None]
+    """The field that is the upper bound, if there is one."""
+
+    @property
+    def bounds(self) -> tuple[Amount, Amount]:
+        """(lower, upper); -inf and inf for none."""
+        lower = -math.inf if self._lower is None else getattr(self, self._lower)
+        upper = math.inf if self._upper is None else getattr(self, self._upper)
+        return lower, upper
+
+    @property
+    @override
+    def depends_on_state(self) -> bool:
+        """Whether a bound or a weight does."""
+        amounts = (*self.bounds, *as_mapping(self.action).values())
+        return any(isinstance(one, StateFunction) for one in amounts)
+
+    def __post_init__(self) -> None:
+        check_where(self.where)
+        check_priority(self.priority)
+        check_actions(self.action)
+        object.__setattr__(self, "action", _settled(self.action))
+        for field_name in dict.fromkeys((self._lower, self._upper)):
+            if field_name is not None:
+                bound = as_amount(getattr(self, field_name), "The bound")
+                object.__setattr__(self, field_name, bound)
+        lower, upper = self.bounds
+        if self.depends_on_state:
+            self._check_at(_looked_at(self.where))
+        else:
+            for bound in (lower, upper):
+                if math.isfinite(bound):  # type: ignore[arg-type]
+                    check_bound(bound, self.action)
+            check_order(lower, upper)  # type: ignore[arg-type]
+        if lower == upper and isinstance(self.where, Region):
+            raise InvalidConstraint(
+                "a network cannot keep a {noun} at one value on all the states of a region. "
+                "{remedy}",
+                about=type(self).__name__,
+                noun=self.quantity.noun,
+                remedy=Phrase.TWO_BOUNDS,
+            )
+        set_default_name(self, _bounded_in_words(str(action_sum(self.action)), lower, upper))
+
+    def _check_at(self, states: Array) -> None:
+        """What it says at some states must be possible there."""
+        known = [amounts_at(one, states) for one in as_mapping(self.action).values()]
+        lower, upper = (amounts_at(one, states) for one in self.bounds)
+        # The first is the weight of all actions that are not named.
+        weights = np.stack(np.broadcast_arrays(np.zeros(len(states)), *known), axis=1)
+        self._refuse_where(
+            ~np.isfinite(weights).all(axis=1), states, "a weight is {weight}", weight=weights.sum(1)
+        )
+        for bound, values in zip(self.bounds, (lower, upper), strict=True):
+            if isinstance(bound, StateFunction):
+                self._refuse_where(
+                    ~np.isfinite(values), states, f"{bound} is {{bound}}", bound=values
+                )
+        lowest, highest = self.quantity.reach(weights)
+        for bound, values in zip(self.bounds, (lower, upper), strict=True):
+            if amount_in_words(bound) not in ("inf", "-inf"):
+                self._refuse_where(
+                    (values <= lowest) | (values >= highest),
+                    states,
+                    f"{amount_in_words(bound)} is {{bound}}, but {self.quantity.subject} is always "
+                    "between {lowest} and {highest}",
+                    bound=values,
+                    lowest=lowest,
+                    highest=highest,
+                )
+        self._refuse_where(
+            lower > upper,
+            states,
+            "the lower bound {lower} is above the upper bound {upper}",
+            lower=lower,
+            upper=upper,
+        )
+
+    def _refuse_where(self, wrong: Mask, states: Array, message: str, **values: Array) -> None:
+        """With the first state where it is wrong."""
+        if not wrong.any():
+            return
+        at = int(np.broadcast_to(wrong, len(states)).argmax())
+        numbers = {name: f"{one[at if len(one) > 1 else 0]:g}" for name, one in values.items()}
+        raise InvalidConstraint(
+            f"{type(self).__name__}: at {state_in_words(states[at])}, "
+            f"{message.format(**numbers)}. Bound it there with min(…) or max(…), or leave such "
+            "states out."
+        )
+
+    @property
+    @override
+    def quantity(self) -> Quantity:
+        """As the action says."""
+        return quantity_of(self.action)
+
+    @override
+    def asked_at(self, states: Array, n_actions: int) -> Asked:
+        """Once, if it is the same everywhere."""
+        actions = as_mapping(self.action)
+        for index in actions:
+            check_known_action(self.name, index, n_actions)
+        known = [amounts_at(one, states) for one in actions.values()]
+        weights = np.zeros((max(map(len, known)), n_actions))
+        for index, values in zip(actions, known, strict=True):
+            weights[:, index] = values
+        lower, upper = (amounts_at(one, states) for one in self.bounds)
+        if not self.depends_on_state:
+            self.quantity.check_weights(weights[0], (lower[0], upper[0]), self.name)
+        return Asked(weights, lower, upper)
+
+    @override
+    def rows_at(self, states: Array, n_actions: int) -> Rows:
+        """One row per state."""
+        asked, n = self.asked_at(states, n_actions), len(states)
+        weights = np.broadcast_to(asked.weights, (n, n_actions)).copy()
+        return make_rows(self, states, weights, np.arange(n), asked.lower, asked.upper)
+
+    @classmethod
+    @override
+    def from_description(cls, values: Mapping[str, Any]) -> Self:
+        given = {name: amount_from(one) for name, one in values.items()}
+        action = values["action"]
+        if isinstance(action, Mapping):
+            return cls(**{**given, "action": Mean(mapping_from(action["mean"]))})
+        return cls(**{**given, "action": mapping_from(action)})
+
+
+def _settled(action: Action) -> Action:
+    """With Python functions among the weights as functions of the state."""
+    plain = action.dimension if isinstance(action, Mean) else action
+    if not isinstance(plain, Mapping):
+        return action
+    weights = {index: as_amount(one, "A weight") for index, one in plain.items()}
+    return Mean(weights) if isinstance(action, Mean) else weights
+
+
+def _looked_at(where: Place) -> Array:
+    """All points; of a region many states, and its corners."""
+    if not isinstance(where, Region):
+        return where.states
+    corners = [cover.cells.vertices().reshape(-1, where.n_coordinates) for cover in where.covers()]
+    known = [one[where.contains(one)] for one in corners]
+    return np.concatenate([*known, where.cover(_LOOKED_AT)])
+
+
+@final
+@dataclass(frozen=True)
+class AtLeast(Bounded):
+    """π(action | s) ≥ bound at every state of `where`; with a `Mean`, the mean action ≥ bound.
+
+    Args:
+        bound: strictly between 0 and 1 for the probability of one action; any for a mean action. A
+            number, an `Affine` or a `Formula` of the state, or a Python function of states
+            (n, n_coordinates) that returns (n,) numbers.
+        action: an index, or {action: weight} for a weighted sum over actions; `Mean` of either for
+            continuous actions. Weights may depend on the state as the bound does.
+        where: the states: Points, or a region (Box, Ball, Polytope, Curve, Union).
+        name: for tables and messages; made from the other fields when left out.
+        priority: how much more than others this one matters when constraints are soft.
+    """
+
+    bound: Amount
+    action: Action
+    where: Place
+    name: str = ""
+    priority: float = 1.0
+
+    _lower: ClassVar[str | None] = "bound"
+    _upper: ClassVar[str | None] = None
+
+
+@final
+@dataclass(frozen=True)
+class AtMost(Bounded):
+    """π(action | s) ≤ bound at every state of `where`; arguments as for `AtLeast`."""
+
+    bound: Amount
+    action: Action
+    where: Place
+    name: str = ""
+    priority: float = 1.0
+
+    _lower: ClassVar[str | None] = None
+    _upper: ClassVar[str | None] = "bound"
+
+
+@final
+@dataclass(frozen=True)
+class Equal(Bounded):
+    """π(action | s) = bound at every state of `where`, points; arguments as for `AtLeast`."""
+
+    bound: Amount
+    action: Action
+    where: Place
+    name: str = ""
+    priority: float = 1.0
+
+    _lower: ClassVar[str | None] = "bound"
+    _upper: ClassVar[str | None] = "bound"
+
+
+@final
+@dataclass(frozen=True)
+class Between(Bounded):
+    """lower ≤ π(action | s) ≤ upper at every state of `where`; arguments as for `AtLeast`."""
+
+    lower: Amount
+    upper: Amount
+    action: Action
+    where: Place
+    name: str = ""
+    priority: float = 1.0
+
+    _lower: ClassVar[str | None] = "lower"
+    _upper: ClassVar[str | None] = "upper"
+
+
+def _bounded_in_words(what: str, lower: Amount, upper: Amount) -> str:
+    low, high = amount_in_words(lower), amount_in_words(upper)
+    if lower == upper:
+        return f"{what} == {low}"
+    if high == "inf":
+        return f"{what} >= {low}"
+    return f"{what} <= {high}" if low == "-inf" else f"{low} <= {what} <= {high}"

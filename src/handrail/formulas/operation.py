@@ -1,0 +1,280 @@
+"""What a formula can do: each operation with its values, its enclosures over intervals, its slope.
+
+A formula is a sequence of steps, operands before operators: no nesting, so that none is too deep.
+Slopes are written in the same steps, so that a derivative is a formula, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from handrail._types import Array, Mask
+from handrail.formulas import interval as intervals
+
+
+class Step(NamedTuple):
+    """Puts a number or a coordinate on a stack, or replaces the topmost operands by a result.
+
+    Attributes:
+        operation: its name; empty for what is put on the stack.
+        number: of what is put there, if it is a number.
+        coordinate: its index, if it is none.
+        place: where it was written, for messages.
+    """
+
+    operation: str = ""
+    number: float = 0.0
+    coordinate: int | None = None
+    place: str = ""
+
+
+Steps = tuple[Step, ...]
+
+# From the operands and their derivatives.
+_Slope = Callable[[Sequence[Steps], Sequence[Steps]], Steps]
+
+
+class Operation(NamedTuple):
+    """One of the operations.
+
+    Attributes:
+        n_operands: that it takes.
+        values: from arrays of operands.
+        enclosures: from intervals of operands.
+        slope: the derivative by a variable, from the operands and their derivatives by it.
+        defined: whether it has a value for all operands of these intervals, if there are some of
+            which it has none and yet a finite enclosure.
+    """
+
+    n_operands: int
+    values: Callable[..., Any]
+    enclosures: Callable[..., Any]
+    slope: _Slope
+    defined: Callable[..., Mask] | None = None
+
+
+def number(value: float) -> Steps:
+    """A formula that is one number."""
+    return (Step(number=value),)
+
+
+def coordinate(index: int) -> Steps:
+    """A formula that is one coordinate."""
+    return (Step(coordinate=index),)
+
+
+def as_number(steps: Steps) -> float | None:
+    """The number that the steps are, if they are one."""
+    alone = len(steps) == 1 and not steps[0].operation and steps[0].coordinate is None
+    return steps[0].number if alone else None
+
+
+def apply(name: str, *operands: Steps, place: str = "") -> Steps:
+    """The operation on these operands, shorter where that is plain.
+
+    What is multiplied by 0 is 0, also where it has no value: what a derivative is multiplied by 0
+    for does not matter.
+    """
+    known = [as_number(one) for one in operands]
+    if all(one is not None for one in known):
+        with np.errstate(all="ignore"):
+            value = float(operation_named(name).values(*(np.float64(one) for one in known)))
+        if math.isfinite(value):
+            return number(value)
+    for_one = _SHORTER.get(name)
+    shorter = None if for_one is None else for_one(operands, known)
+    if shorter is not None:
+        return shorter
+    return (*(step for one in operands for step in one), Step(operation=name, place=place))
+
+
+def _shorter_sum(operands: Sequence[Steps], known: Sequence[float | None]) -> Steps | None:
+    if known[0] == 0.0:
+        return operands[1]
+    return operands[0] if known[1] == 0.0 else None
+
+
+def _shorter_difference(operands: Sequence[Steps], known: Sequence[float | None]) -> Steps | None:
+    if known[1] == 0.0:
+        return operands[0]
+    return apply("negative", operands[1]) if known[0] == 0.0 else None
+
+
+def _shorter_product(operands: Sequence[Steps], known: Sequence[float | None]) -> Steps | None:
+    if 0.0 in known:
+        return number(0.0)
+    for factor, other in ((known[0], operands[1]), (known[1], operands[0])):
+        if factor == 1.0:
+            return other
+        if factor == -1.0:
+            return apply("negative", other)
+    return None
+
+
+def _shorter_quotient(operands: Sequence[Steps], known: Sequence[float | None]) -> Steps | None:
+    if known[0] == 0.0:
+        return number(0.0)
+    return operands[0] if known[1] == 1.0 else None
+
+
+def _shorter_power(operands: Sequence[Steps], known: Sequence[float | None]) -> Steps | None:
+    if known[1] == 0.0:
+        return number(1.0)
+    return operands[0] if known[1] == 1.0 else None
+
+
+_SHORTER: Mapping[str, Callable[[Sequence[Steps], Sequence[float | None]], Steps | None]] = {
+    "+": _shorter_sum,
+    "-": _shorter_difference,
+    "*": _shorter_product,
+    "/": _shorter_quotient,
+    "**": _shorter_power,
+}
+
+
+# Slopes, of operands u and v with derivatives du and dv
+
+
+def _of_product(operands: Sequence[Steps], slopes: Sequence[Steps]) -> Steps:
+    (u, v), (du, dv) = operands, slopes
+    return apply("+", apply("*", du, v), apply("*", u, dv))
+
+
+def _of_quotient(operands: Sequence[Steps], slopes: Sequence[Steps]) -> Steps:
+    (u, v), (du, dv) = operands, slopes
+    fall = apply("/", apply("*", u, dv), apply("**", v, number(2.0)))
+    return apply("-", apply("/", du, v), fall)
+
+
+def _of_power(operands: Sequence[Steps], slopes: Sequence[Steps]) -> Steps:
+    (u, v), (du, dv) = operands, slopes
+    less = apply("**", u, apply("-", v, number(1.0)))
+    of_base = apply("*", apply("*", v, less), du)
+    of_exponent = apply("*", apply("*", apply("**", u, v), apply("log", u)), dv)
+    return apply("+", of_base, of_exponent) if as_number(v) is None else of_base
+
+
+def _chained(outer: Callable[[Steps], Steps]) -> _Slope:
+    """Of a function of one operand."""
+    return lambda operands, slopes: apply("*", outer(operands[0]), slopes[0])
+
+
+def _one_minus_square(name: str, sign: str) -> Callable[[Steps], Steps]:
+    """1 - tanh² and 1 + tan²."""
+    return lambda u: apply(sign, number(1.0), apply("**", apply(name, u), number(2.0)))
+
+
+def _of_choice(first_if_below: bool) -> _Slope:
+    """Of min and max: the slope of the one that is chosen."""
+
+    def slope(operands: Sequence[Steps], slopes: Sequence[Steps]) -> Steps:
+        (u, v), (du, dv) = operands, slopes
+        first = apply("below", u, v) if first_if_below else apply("below", v, u)
+        return apply("+", dv, apply("*", first, apply("-", du, dv)))
+
+    return slope
+
+
+def _flat(operands: Sequence[Steps], slopes: Sequence[Steps]) -> Steps:
+    """Of steps, but for where they jump."""
+    del operands, slopes
+    return number(0.0)
+
+
+def _is_below(a: Array, b: Array) -> Array:
+    result: Array = np.where(np.isnan(a) | np.isnan(b), np.nan, (a < b).astype(np.float64))
+    return result
+
+
+OPERATORS: Mapping[str, Operation] = {
+    "+": Operation(2, np.add, intervals.add, lambda _, d: apply("+", *d)),
+    "-": Operation(2, np.subtract, intervals.subtract, lambda _, d: apply("-", *d)),
+    "*": Operation(2, np.multiply, intervals.multiply, _of_product),
+    "/": Operation(2, np.divide, intervals.divide, _of_quotient),
+    "**": Operation(2, np.power, intervals.power, _of_power, intervals.has_power),
+    "negative": Operation(1, np.negative, intervals.negative, lambda _, d: apply("negative", *d)),
+}
+
+FUNCTIONS: Mapping[str, Operation] = {
+    "sin": Operation(1, np.sin, intervals.sine, _chained(lambda u: apply("cos", u))),
+    "cos": Operation(
+        1, np.cos, intervals.cosine, _chained(lambda u: apply("negative", apply("sin", u)))
+    ),
+    "tan": Operation(1, np.tan, intervals.tangent, _chained(_one_minus_square("tan", "+"))),
+    "exp": Operation(1, np.exp, intervals.exponential, _chained(lambda u: apply("exp", u))),
+    "log": Operation(
+        1, np.log, intervals.logarithm, _chained(lambda u: apply("/", number(1.0), u))
+    ),
+    "sqrt": Operation(
+        1,
+        np.sqrt,
+        intervals.square_root,
+        _chained(lambda u: apply("/", number(0.5), apply("sqrt", u))),
+        intervals.has_root,
+    ),
+    "abs": Operation(1, np.abs, intervals.absolute, _chained(lambda u: apply("sign", u))),
+    "tanh": Operation(
+        1, np.tanh, intervals.hyperbolic_tangent, _chained(_one_minus_square("tanh", "-"))
+    ),
+    "min": Operation(2, np.minimum, intervals.smaller, _of_choice(first_if_below=True)),
+    "max": Operation(2, np.maximum, intervals.larger, _of_choice(first_if_below=False)),
+    "sign": Operation(1, np.sign, intervals.sign, _flat),
+    "below": Operation(2, _is_below, intervals.below, _flat),
+}
+
+
+def operation_named(name: str) -> Operation:
+    """An operator or a function."""
+    return OPERATORS.get(name) or FUNCTIONS[name]
+
+
+def derivative(steps: Steps, by: int) -> Steps:
+    """Of a formula by one of its coordinates."""
+    stack: list[tuple[Steps, Steps]] = []
+    for step in steps:
+        if step.operation:
+            operation = operation_named(step.operation)
+            both = stack[-operation.n_operands :]
+            del stack[-operation.n_operands :]
+            operands, slopes = [one for one, _ in both], [slope for _, slope in both]
+            whole = (*(one for operand in operands for one in operand), step)
+            stack.append((whole, operation.slope(operands, slopes)))
+        else:
+            stack.append(((step,), number(1.0 if step.coordinate == by else 0.0)))
+    return stack[0][1]
+
+
+def written(steps: Steps, names: Sequence[str]) -> str:
+    """As a person would write it; read again, it is the same formula to the last bit."""
+    stack: list[str] = []
+    for step in steps:
+        if step.operation in FUNCTIONS:
+            count = FUNCTIONS[step.operation].n_operands
+            operands = stack[-count:]
+            del stack[-count:]
+            stack.append(f"{step.operation}({', '.join(operands)})")
+        elif step.operation == "negative":
+            stack.append(f"(-{stack.pop()})")
+        elif step.operation:
+            right, left = stack.pop(), stack.pop()
+            stack.append(f"({left} {step.operation} {right})")
+        elif step.coordinate is not None:
+            stack.append(names[step.coordinate])
+        else:
+            stack.append(repr(float(step.number)) if step.number >= 0 else f"({step.number!r})")
+    text = stack[0]
+    return text[1:-1] if text.startswith("(") and _is_one_pair(text) else text
+
+
+def _is_one_pair(text: str) -> bool:
+    """Whether the first parenthesis is closed by the last one."""
+    depth = 0
+    for index, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return index == len(text) - 1
+    return False
