@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from handrail import errors as errors
     from handrail import executors as executors
     from handrail import export as export
+    from handrail import formulas as formulas
     from handrail import learning as learning
     from handrail import policies as policies
     from handrail import proof as proof
@@ -36,9 +37,12 @@ if TYPE_CHECKING:
     from handrail.constraints import Symmetric as Symmetric
     from handrail.constraints import Term as Term
     from handrail.constraints import Violations as Violations
+    from handrail.constraints import barrier as barrier
     from handrail.constraints import constraints_from as constraints_from
     from handrail.constraints import mean_constraints_from as mean_constraints_from
     from handrail.constraints import sample_controller as sample_controller
+    from handrail.constraints import sampled_barrier as sampled_barrier
+    from handrail.constraints import within as within
     from handrail.enforcement import Diagnosis as Diagnosis
     from handrail.enforcement import Edit as Edit
     from handrail.enforcement import Enforcement as Enforcement
@@ -50,6 +54,8 @@ if TYPE_CHECKING:
     from handrail.errors import HandrailError as HandrailError
     from handrail.export import export_numpy as export_numpy
     from handrail.export import export_onnx as export_onnx
+    from handrail.formulas import Affine as Affine
+    from handrail.formulas import Formula as Formula
     from handrail.learning import Evaluation as Evaluation
     from handrail.learning import Reinforce as Reinforce
     from handrail.learning import evaluate as evaluate
@@ -93,9 +99,12 @@ _NAMES = {
         "Symmetric",
         "Term",
         "Violations",
+        "barrier",
         "constraints_from",
         "mean_constraints_from",
         "sample_controller",
+        "sampled_barrier",
+        "within",
     ),
     "enforcement": (
         "Diagnosis",
@@ -111,6 +120,10 @@ _NAMES = {
     "export": (
         "export_numpy",
         "export_onnx",
+    ),
+    "formulas": (
+        "Affine",
+        "Formula",
     ),
     "learning": (
         "Evaluation",

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handrail.errors import InvalidConstraint
-from handrail.formulas import parse_bounds
+from handrail.formulas import Formula, parse_bounds, parse_state_bounds
 
 NAMES = ["x", "x_dot", "phi", "phi_dot"]
 NONE = math.inf
@@ -75,3 +75,52 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         assert str(error)  # noqa: PT017
     else:
         assert bounds.weights.any()
+
+
+STATE = ["phi", "speed"]
+AT = np.array([[0.3, -2.0], [-1.0, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("text", "weights", "lower", "upper"),
+    [
+        ("a <= 0.5*speed - 1", ["1", "0"], None, "0.5*speed - 1"),
+        ("0.5*speed - 1 >= a", ["1", "0"], None, "0.5*speed - 1"),
+        ("-0.3 <= a + 12*phi + b <= 0.3", ["1", "1"], "-0.3 - 12*phi", "0.3 - 12*phi"),
+        ("cos(phi)*a >= 2*speed", ["cos(phi)", "0"], "2*speed", None),
+        ("a - b >= phi*(b + 1)", ["1", "-1 - phi"], "phi", None),
+        ("phi*a + 1 == speed - 2*a", ["phi + 2", "0"], "speed - 1", "speed - 1"),
+        ("3 >= a >= min(phi, 0)", ["1", "0"], "min(phi, 0)", "3"),
+    ],
+)
+def test_bounds_that_depend_on_the_state(
+    text: str, weights: list[str], lower: str | None, upper: str | None
+) -> None:
+    found = parse_state_bounds(text, ["a", "b"], STATE)
+    expected = [*weights, lower, upper]
+    for one, meant in zip((*found.weights, found.lower, found.upper), expected, strict=True):
+        if meant is None:
+            assert one is None
+        else:
+            assert one is not None
+            assert tuple(one.names) == tuple(STATE)
+            np.testing.assert_allclose(one.at(AT), Formula(meant, STATE).at(AT), atol=1e-12)
+
+
+def test_what_was_written_on_one_side_keeps_its_words() -> None:
+    found = parse_state_bounds("a <= 0.5*speed - 1", ["a"], STATE)
+    assert str(found.upper) == "0.5*speed - 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a**2 <= phi", "not linear in a: they may be multiplied by numbers and by what depends"),
+        ("phi >= speed", "no action is left in 'phi >= speed'"),
+        ("a <= phi <= 1", "what is bounded must stand in the middle"),
+        ("a <= q", "unknown action 'q' at column 6: there are a, phi, speed and pi"),
+    ],
+)
+def test_what_is_refused_of_states(text: str, message: str) -> None:
+    with pytest.raises(InvalidConstraint, match=message):
+        parse_state_bounds(text, ["a"], STATE, "action")

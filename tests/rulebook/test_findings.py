@@ -52,7 +52,7 @@ def test_errors_come_in_the_order_of_the_file() -> None:
     picture = "picture: {across: q, up: x, across_range: [0, 1], up_range: [0, 1], action: left}\n"
     with pytest.raises(InvalidRulebook, match="line 5: unknown observation 'q'") as caught:
         parse(HEAD + picture + ONE.replace("left >=", "lefd >="), "test.yaml")
-    assert "line 6: unknown action 'lefd'" in str(caught.value)
+    assert "line 6: unknown action or observation 'lefd'" in str(caught.value)
 
 
 def test_a_spread_of_discrete_actions_is_refused() -> None:

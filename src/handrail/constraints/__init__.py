@@ -1,7 +1,8 @@
 """What must hold, as rows; and how far a policy is from it."""
 
 from handrail.constraints.amount import Amount, amount_in_words, is_bound
-from handrail.constraints.bounded import AtLeast, AtMost, Between, Bounded, Equal
+from handrail.constraints.barrier import barrier, sampled_barrier
+from handrail.constraints.bounded import AtLeast, AtMost, Between, Bounded, Equal, looked_at
 from handrail.constraints.constraint import (
     Constraint,
     Mean,
@@ -15,6 +16,7 @@ from handrail.constraints.controller import (
     constraints_from,
     mean_constraints_from,
     sample_controller,
+    within,
 )
 from handrail.constraints.expansion import (
     Expansion,
@@ -64,6 +66,7 @@ __all__ = [
     "action_about",
     "amount_in_words",
     "as_mapping",
+    "barrier",
     "bound_in_words",
     "check_tolerance",
     "concatenate",
@@ -74,13 +77,16 @@ __all__ = [
     "html_table",
     "is_bound",
     "listed",
+    "looked_at",
     "mean_constraints_from",
     "measure_fresh",
     "measure_rows",
     "refuse_other_quantity",
     "refuse_wrong_types",
     "sample_controller",
+    "sampled_barrier",
     "state_in_words",
     "violations_at",
     "violations_together",
+    "within",
 ]

@@ -83,7 +83,7 @@ class Bounded(PlacedConstraint):
                 object.__setattr__(self, field_name, bound)
         lower, upper = self.bounds
         if self.depends_on_state:
-            self._check_at(_looked_at(self.where))
+            self._check_at(looked_at(self.where))
         else:
             for bound in (lower, upper):
                 if math.isfinite(bound):  # type: ignore[arg-type]
@@ -119,8 +119,8 @@ class Bounded(PlacedConstraint):
                 self._refuse_where(
                     (values <= lowest) | (values >= highest),
                     states,
-                    f"{amount_in_words(bound)} is {{bound}}, but {self.quantity.subject} is always "
-                    "between {lowest} and {highest}",
+                    f"{amount_in_words(bound)} is {{bound}}, but what it bounds is always between "
+                    "{lowest} and {highest}",
                     bound=values,
                     lowest=lowest,
                     highest=highest,
@@ -140,9 +140,9 @@ class Bounded(PlacedConstraint):
         at = int(np.broadcast_to(wrong, len(states)).argmax())
         numbers = {name: f"{one[at if len(one) > 1 else 0]:g}" for name, one in values.items()}
         raise InvalidConstraint(
-            f"{type(self).__name__}: at {state_in_words(states[at])}, "
-            f"{message.format(**numbers)}. Bound it there with min(…) or max(…), or leave such "
-            "states out."
+            f"at {state_in_words(states[at])}, {message.format(**numbers)}. Bound it there with "
+            "min(…) or max(…), or leave such states out.",
+            about=type(self).__name__,
         )
 
     @property
@@ -192,7 +192,7 @@ def _settled(action: Action) -> Action:
     return Mean(weights) if isinstance(action, Mean) else weights
 
 
-def _looked_at(where: Place) -> Array:
+def looked_at(where: Place) -> Array:
     """All points; of a region many states, and its corners."""
     if not isinstance(where, Region):
         return where.states

@@ -22,8 +22,9 @@ from handrail._types import Array, Indices, Mask
 from handrail.constraints.bounded import AtLeast, AtMost, Between
 from handrail.constraints.constraint import Constraint, Mean
 from handrail.errors import InvalidArgument, ShapeMismatch
+from handrail.formulas import Affine, PythonFunction, StateFunction
 from handrail.policies import CategoricalPolicy, GaussianPolicy, action_limits
-from handrail.regions import Points, Region
+from handrail.regions import Place, Points, Region
 
 # State (n_coordinates,) -> action.
 ActionRule: TypeAlias = Callable[[Array], int]
@@ -339,6 +340,78 @@ def mean_constraints_from(
         for k in range(len(states))
         for dimension in range(wanted.shape[1])
     ]
+
+
+def within(
+    controller: ArrayLike | StateFunction | Sequence[StateFunction] | GaussianPolicy,
+    distance: float,
+    where: Place,
+    *,
+    name: str = "within",
+) -> list[Constraint]:
+    """Constraints that keep mean actions within ±distance of a controller all over a place.
+
+    Args:
+        controller: a gain matrix K (n_actions, n_coordinates), of which u = -K s; an `Affine` or a
+            `Formula`, or one for each dimension of the action; or another Gaussian policy, whose
+            mean it is (which can be held, but not proven).
+        distance: in the action's own units.
+        where: Points, or a region.
+        name: constraints are called "name: mean action 0", …
+
+    Returns:
+        One constraint per dimension of the action.
+    """
+    if isinstance(distance, bool) or not isinstance(distance, Real) or not 0 < distance < np.inf:
+        raise InvalidArgument(
+            f"The distance must be a positive number, in units of the action, not {distance!r}."
+        )
+    n_coordinates = (
+        int(np.prod(where.states.shape[1:])) if isinstance(where, Points) else (where.n_coordinates)
+    )
+    return [
+        Between(
+            one.plus(-float(distance)),
+            one.plus(float(distance)),
+            Mean(dimension),
+            where,
+            name=f"{name}: mean action {dimension}",
+        )
+        for dimension, one in enumerate(_mean_functions(controller, n_coordinates))
+    ]
+
+
+def _mean_functions(controller: Any, n_coordinates: int) -> Sequence[StateFunction]:
+    """One for each dimension of the action."""
+    if isinstance(controller, StateFunction):
+        return [controller]
+    if isinstance(controller, GaussianPolicy):
+        n_actions = controller.mean(np.zeros((1, n_coordinates))).shape[1]
+        return [PythonFunction(_MeanOf(controller, a)) for a in range(n_actions)]
+    if isinstance(controller, Sequence) and all(isinstance(o, StateFunction) for o in controller):
+        return controller
+    if callable(controller):
+        raise InvalidArgument(
+            "A tube is around a gain matrix, an Affine, a Formula or a GaussianPolicy. Of a Python "
+            "function, mean_constraints_from asks at single states."
+        )
+    return [Affine(-row) for row in gain_matrix(controller, n_coordinates, one_row=False)]
+
+
+@final
+@dataclass(frozen=True)
+class _MeanOf:
+    """One dimension of the mean action of another policy."""
+
+    policy: GaussianPolicy
+    dimension: int
+
+    @property
+    def __name__(self) -> str:
+        return f"mean action {self.dimension} of another policy"
+
+    def __call__(self, states: Array) -> Array:
+        return self.policy.mean(states)[:, self.dimension]
 
 
 def _asked(controller: Any, states: Array) -> Array:

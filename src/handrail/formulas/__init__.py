@@ -1,7 +1,7 @@
 """Arithmetic of states, as people write it: read, evaluated, enclosed, differentiated."""
 
 from handrail.formulas.formula import Band, Formula, formula_of, function_from, parse_formula
-from handrail.formulas.inequality import LinearBounds, parse_bounds
+from handrail.formulas.inequality import LinearBounds, StateBounds, parse_bounds, parse_state_bounds
 from handrail.formulas.interval import Interval
 from handrail.formulas.reader import InvalidFormula, UnknownName
 from handrail.formulas.state_function import Affine, PythonFunction, StateFunction
@@ -14,10 +14,12 @@ __all__ = [
     "InvalidFormula",
     "LinearBounds",
     "PythonFunction",
+    "StateBounds",
     "StateFunction",
     "UnknownName",
     "formula_of",
     "function_from",
     "parse_bounds",
     "parse_formula",
+    "parse_state_bounds",
 ]

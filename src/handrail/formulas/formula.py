@@ -8,7 +8,7 @@ bounds that depend on the state are formulas, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, final
@@ -24,10 +24,12 @@ from handrail.formulas.operation import (
     Step,
     Steps,
     apply,
+    as_number,
     coordinate,
     derivative,
     number,
     operation_named,
+    partial_slope,
     written,
 )
 from handrail.formulas.reader import InvalidFormula, read_steps, refuse_long
@@ -109,20 +111,23 @@ class Formula(StateFunction):
         """Values (n,) at states (n, n_names); infinite or NaN where it is not defined."""
         n = len(states)
         with np.errstate(all="ignore"):
-            result: Array = self._run(
-                lambda value: np.full(n, value), lambda i: states[:, i], "values"
-            )
-        return result.copy()
+            stack: list[Array] = []
+            for step in self.steps:
+                if step.operation:
+                    operation = operation_named(step.operation)
+                    operands = stack[-operation.n_operands :]
+                    del stack[-operation.n_operands :]
+                    stack.append(operation.values(*operands))
+                elif step.coordinate is not None:
+                    stack.append(states[:, step.coordinate])
+                else:
+                    stack.append(np.full(n, step.number))
+        return stack[0].copy()
 
     def enclose(self, low: Array, high: Array) -> Interval:
         """Bounds (n,), (n,) on every defined value between two corners (n, n_names) each."""
-        n = len(low)
         with np.errstate(all="ignore"):
-            ends: Interval = self._run(
-                lambda value: (np.full(n, value), np.full(n, value)),
-                lambda i: (low[:, i], high[:, i]),
-                "enclosures",
-            )
+            ends = _enclosed(self.steps, list(zip(low.T, high.T, strict=True)), len(low))
         return ends[0].copy(), ends[1].copy()
 
     def is_defined(self, low: Array, high: Array) -> Mask:
@@ -176,8 +181,7 @@ class Formula(StateFunction):
         centre = 0.5 * low + 0.5 * high
         offset = self.enclose(centre, centre)
         slope = np.zeros_like(low)
-        for i, one in enumerate(self._slopes):
-            least, most = one.enclose(low, high)
+        for i, (least, most) in enumerate(self._slopes_on(low, high)):
             middle = np.where(least == most, least, 0.5 * least + 0.5 * most)
             slope[:, i] = np.where(np.isfinite(middle), middle, 0.0)
             at, ends = (centre[:, i], centre[:, i]), (low[:, i], high[:, i])
@@ -189,6 +193,38 @@ class Formula(StateFunction):
             offset = intervals.add(offset, left)
             offset = intervals.subtract(offset, intervals.multiply(chosen, at))
         return Band(slope, *offset)
+
+    def _slopes_on(self, low: Array, high: Array) -> list[Interval]:
+        """What its derivatives are on boxes, by every coordinate: from operand to operation.
+
+        The chain rule, with the slope of each operation enclosed where its operands are: as many
+        steps as the formula has, where the derivatives written out would have many more.
+        """
+        n = len(low)
+        none = (np.zeros(n), np.zeros(n))
+        stack: list[tuple[Interval, dict[int, Interval], float | None]] = []
+        for step in self.steps:
+            if not step.operation:
+                i = step.coordinate
+                if i is None:
+                    stack.append(((np.full(n, step.number),) * 2, {}, step.number))
+                else:
+                    stack.append(((low[:, i], high[:, i]), {i: (np.ones(n), np.ones(n))}, None))
+                continue
+            operation = operation_named(step.operation)
+            both = stack[-operation.n_operands :]
+            del stack[-operation.n_operands :]
+            operands, known = [one for one, _, _ in both], tuple(one for _, _, one in both)
+            slopes: dict[int, Interval] = {}
+            for k, (_, inner, _) in enumerate(both):
+                if not inner:
+                    continue
+                outer = _enclosed(partial_slope(step.operation, k, known), operands, n)
+                for i, one in inner.items():
+                    term = intervals.multiply(outer, one)
+                    slopes[i] = intervals.add(slopes[i], term) if i in slopes else term
+            stack.append((operation.enclosures(*operands), slopes, None))
+        return [stack[0][1].get(i, none) for i in range(len(self.names))]
 
     def affine(self) -> Affine:
         """The sum of multiples of the coordinates that it is.
@@ -211,13 +247,22 @@ class Formula(StateFunction):
                     stack.append(Affine(gain, step.number))
         return stack[0]
 
+    @property
+    def number(self) -> float | None:
+        """The number that it is, if it is one."""
+        return as_number(self.steps)
+
     def depends_on(self, index: int) -> bool:
         """Whether a coordinate is in it."""
         return any(step.coordinate == index for step in self.steps)
 
     def at_zero(self, indices: Sequence[int]) -> Formula:
         """With these coordinates set to 0."""
-        chosen = set(indices)
+        values = [number(0.0) if i in indices else coordinate(i) for i in range(len(self.names))]
+        return self.at_formulas([Formula.of_steps(one, self.names) for one in values])
+
+    def at_formulas(self, values: Sequence[Formula]) -> Formula:
+        """With a formula instead of each coordinate, all of them over the same other ones."""
         kept: list[Steps] = []
         for step in self.steps:
             if step.operation:
@@ -226,8 +271,8 @@ class Formula(StateFunction):
                 del kept[-count:]
                 kept.append(apply(step.operation, *operands, place=step.place))
             else:
-                kept.append(number(0.0) if step.coordinate in chosen else (step,))
-        return Formula.of_steps(kept[0], self.names)
+                kept.append((step,) if step.coordinate is None else values[step.coordinate].steps)
+        return Formula.of_steps(kept[0], values[0].names)
 
     def over(self, names: Sequence[str]) -> Formula:
         """The same over other coordinates, by name; those that it depends on are among them."""
@@ -241,22 +286,15 @@ class Formula(StateFunction):
         return Formula(self.text, names, moved)
 
     @override
+    def plus(self, number: float) -> Formula:
+        """Written behind it."""
+        added = apply("+", self.steps, (Step(number=number),))
+        sign, size = ("-", -number) if number < 0.0 else ("+", number)
+        return Formula(f"{self.text} {sign} {size:g}", self.names, added)
+
+    @override
     def describe(self) -> dict[str, Any]:
         return {"formula": written(self.steps, self.names), "names": list(self.names)}
-
-    def _run(self, value: Callable[[float], Any], state: Callable[[int], Any], kind: str) -> Any:
-        stack: list[Any] = []
-        for step in self.steps:
-            if step.operation:
-                operation = operation_named(step.operation)
-                operands = stack[-operation.n_operands :]
-                del stack[-operation.n_operands :]
-                stack.append(getattr(operation, kind)(*operands))
-            elif step.coordinate is not None:
-                stack.append(state(step.coordinate))
-            else:
-                stack.append(value(step.number))
-        return stack[0]
 
 
 def parse_formula(
@@ -268,7 +306,7 @@ def parse_formula(
 ) -> Formula:
     """Read a formula that may be a part of a longer text (`read_steps`)."""
     refuse_long(text)
-    return Formula(text, names, read_steps(text, names, kind, first_column, end))
+    return Formula(text.strip(), names, read_steps(text, names, kind, first_column, end))
 
 
 def formula_of(function: StateFunction) -> Formula:
@@ -299,6 +337,22 @@ def function_from(described: Mapping[str, Any]) -> StateFunction:
     if len(text) > _LONGEST:
         raise InvalidFormula(f"a formula of {len(text):,} characters was not written by us.")
     return Formula(text, names, read_steps(text, names))
+
+
+def _enclosed(steps: Steps, coordinates: Sequence[Interval], n: int) -> Interval:
+    """Of n formulas at once, where the coordinates are in these intervals (n,) each."""
+    stack: list[Interval] = []
+    for step in steps:
+        if step.operation:
+            operation = operation_named(step.operation)
+            operands = stack[-operation.n_operands :]
+            del stack[-operation.n_operands :]
+            stack.append(operation.enclosures(*operands))
+        elif step.coordinate is not None:
+            stack.append(coordinates[step.coordinate])
+        else:
+            stack.append((np.full(n, step.number),) * 2)
+    return stack[0]
 
 
 def _combined(step: Step, operands: Sequence[Affine]) -> Affine:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -248,6 +249,14 @@ def derivative(steps: Steps, by: int) -> Steps:
     return stack[0][1]
 
 
+@lru_cache(maxsize=1024)
+def partial_slope(name: str, by: int, known: tuple[float | None, ...]) -> Steps:
+    """Of an operation by one of its operands: numbers where these are known, else coordinates."""
+    operands = [coordinate(k) if one is None else number(one) for k, one in enumerate(known)]
+    slopes = [number(1.0 if k == by else 0.0) for k in range(len(known))]
+    return operation_named(name).slope(operands, slopes)
+
+
 def written(steps: Steps, names: Sequence[str]) -> str:
     """As a person would write it; read again, it is the same formula to the last bit."""
     stack: list[str] = []
@@ -265,7 +274,8 @@ def written(steps: Steps, names: Sequence[str]) -> str:
         elif step.coordinate is not None:
             stack.append(names[step.coordinate])
         else:
-            stack.append(repr(float(step.number)) if step.number >= 0 else f"({step.number!r})")
+            value = float(step.number)
+            stack.append(repr(value) if value >= 0.0 else f"({value!r})")
     text = stack[0]
     return text[1:-1] if text.startswith("(") and _is_one_pair(text) else text
 

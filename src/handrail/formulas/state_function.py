@@ -28,6 +28,10 @@ class StateFunction(ABC):
         """Values (n,) at states (n, n_coordinates); NaN where it has none."""
 
     @abstractmethod
+    def plus(self, number: float) -> StateFunction:
+        """The same, and a number."""
+
+    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Plain values that JSON can hold and `function_from` reads."""
 
@@ -85,6 +89,10 @@ class Affine(StateFunction):
         return values
 
     @override
+    def plus(self, number: float) -> Affine:
+        return Affine(self.gain, self.offset + number)
+
+    @override
     def describe(self) -> dict[str, Any]:
         return {"gain": self.gain.tolist(), "offset": self.offset}
 
@@ -96,12 +104,15 @@ class PythonFunction(StateFunction):
 
     Args:
         call: from states (n, n_coordinates) to numbers (n,).
+        added: to each of them.
     """
 
     call: Callable[[Array], ArrayLike]
+    added: float = 0.0
 
     def __str__(self) -> str:
-        return f"{getattr(self.call, '__name__', type(self.call).__name__)}(s)"
+        name = f"{getattr(self.call, '__name__', type(self.call).__name__)}(s)"
+        return f"{name} + {self.added:g}".replace("+ -", "- ") if self.added else name
 
     @property
     @override
@@ -119,7 +130,11 @@ class PythonFunction(StateFunction):
                 f"{states.shape}. It must take all states at once and return one number for each: "
                 f"shape ({len(states)},)."
             )
-        return values
+        return values + self.added
+
+    @override
+    def plus(self, number: float) -> PythonFunction:
+        return PythonFunction(self.call, self.added + number)
 
     @override
     def describe(self) -> dict[str, Any]:

@@ -18,7 +18,13 @@ from handrail.regions import Place, Points
 from handrail.rulebook.findings import file_words, gather, unknown
 from handrail.rulebook.region_entry import in_words, read_region, region_in_words
 from handrail.rulebook.region_schema import SHAPES
-from handrail.rulebook.requirement import DeclaredActions, Requirement, constrain, parse_requirement
+from handrail.rulebook.requirement import (
+    DeclaredActions,
+    Requirement,
+    constrain,
+    parse_requirement,
+    refuse_out_of_range,
+)
 from handrail.rulebook.schema import MAX_CONSTRAINTS, ConstraintEntry, File
 from handrail.rulebook.source import KeyPath, Source, Spot
 from handrail.rulebook.states_entry import (
@@ -79,12 +85,13 @@ def _build(
         table = read_table(source, (*path, "table"), entry.table, observations)
     locate = _locator(source, path, entry, table, observations, room)
     built = []
+    actions = DeclaredActions.of(file.actions)
     groups = _groups(source, path, entry, table, file)
     for group in groups:
         where, words = locate(group.rows)
         requirement = group.requirement
         name = entry.name if len(groups) == 1 else f"{entry.name}: {requirement.text}"
-        constraint = _constrain(group, where, name, entry.priority)
+        constraint = _constrain(group, where, name, entry.priority, actions)
         sentence = f"{entry.name}: {requirement.text} {words}"
         built.append(Built(constraint, requirement, group.spot, sentence))
     return built
@@ -120,10 +127,14 @@ def _points(place: StatesEntry, rows: Sequence[TableRow]) -> Points:
         raise place.spot.error(error.told(file_words())) from None
 
 
-def _constrain(group: _Group, where: Place, name: str, priority: float) -> PlacedConstraint:
+def _constrain(
+    group: _Group, where: Place, name: str, priority: float, actions: DeclaredActions
+) -> PlacedConstraint:
     try:
-        return constrain(group.requirement, where, name, priority)
-    except InvalidConstraint as error:  # an equality on a region
+        constraint = constrain(group.requirement, where, name, priority)
+        refuse_out_of_range(group.requirement, constraint, actions)
+        return constraint
+    except InvalidConstraint as error:  # such as an equality on a region
         raise group.spot.error(error.told(file_words())) from None
 
 
@@ -192,15 +203,11 @@ def _too_many(spot: Spot) -> InvalidRulebook:
 def _parse(spot: Spot, text: str, file: File) -> Requirement:
     actions = DeclaredActions.of(file.actions)
     try:
-        return parse_requirement(text, actions)
+        return parse_requirement(text, actions, file.observations)
     except UnknownName as error:
-        if error.name in file.observations:
-            raise spot.error(
-                f"{error.name!r} is an observation, but a requirement is about actions: "
-                f"{', '.join(actions.names)}. For which {error.name} it holds is said in `where`, "
-                "`table` or `region`."
-            ) from None
-        raise spot.without_key().error(unknown("action", error.name, actions.names)) from None
+        names = [*actions.names, *file.observations]
+        message = unknown("action or observation", error.name, names)
+        raise spot.without_key().error(message) from None
     except InvalidConstraint as error:
         raise spot.error(str(error)) from None
 

@@ -1,7 +1,8 @@
 """What a file requires of its actions: `right >= 0.95`, and the constraint that it becomes.
 
-A requirement is bounds on a weighted sum of actions, read by the same parser as every formula. What
-no policy can do is refused when it is read, in the file's own names.
+A requirement is bounds on a weighted sum of actions, read by the same parser as every formula. Both
+may depend on the observations: `force >= -12*phi - 3*phi_dot`. What no policy can do is refused
+when it is read, in the file's own names.
 """
 
 from __future__ import annotations
@@ -11,14 +12,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
-from handrail.constraints import AtLeast, AtMost, Between, Equal, PlacedConstraint, action_about
+import numpy as np
+
+from handrail.constraints import (
+    Amount,
+    AtLeast,
+    AtMost,
+    Between,
+    Equal,
+    PlacedConstraint,
+    action_about,
+    is_bound,
+    looked_at,
+    state_in_words,
+)
 from handrail.errors import InvalidConstraint
-from handrail.formulas import InvalidFormula, UnknownName, parse_bounds
+from handrail.formulas import (
+    Formula,
+    InvalidFormula,
+    UnknownName,
+    parse_bounds,
+    parse_state_bounds,
+)
 from handrail.policies import MEAN, PROBABILITY, Quantity
 from handrail.regions import Place, Points
 from handrail.rulebook.findings import file_words
 
-_FORM = "A requirement reads like: right >= 0.95, 0.2 <= left <= 0.4, 0.5*left + right <= 0.8."
+_FORM = (
+    "A requirement reads like: right >= 0.95, 0.2 <= left <= 0.4, 0.5*left + right <= 0.8, "
+    "force >= 2*phi - 1."
+)
 
 
 @final
@@ -70,9 +93,9 @@ class Requirement:
     """
 
     quantity: Quantity
-    weights: Mapping[int, float]
-    lower: float
-    upper: float
+    weights: Mapping[int, Amount]
+    lower: Amount
+    upper: Amount
     text: str = field(compare=False)
 
     @property
@@ -81,29 +104,63 @@ class Requirement:
         return (*sorted(self.weights.items()), self.lower, self.upper)
 
 
-def parse_requirement(text: str, actions: DeclaredActions) -> Requirement:
-    """A requirement on these actions.
+def parse_requirement(
+    text: str, actions: DeclaredActions, observations: Sequence[str] = ()
+) -> Requirement:
+    """A requirement on these actions, which may depend on the observations.
 
     Raises:
         InvalidConstraint: if it cannot be read, or asks for what no policy can do.
     """
+    try:
+        requirement = _of_numbers(text, actions)
+    except UnknownName as error:
+        if error.name not in observations:
+            raise
+        return _depending_on_state(text, actions, observations)
+    _refuse_impossible(requirement, actions)
+    return requirement
+
+
+def _of_numbers(text: str, actions: DeclaredActions) -> Requirement:
+    """The same at every state."""
     try:
         bounds = parse_bounds(text, actions.names, "action")
     except UnknownName:
         raise
     except InvalidFormula as error:
         raise InvalidConstraint(f"{error} {_FORM}") from None
-    requirement = Requirement(
+    return Requirement(
         quantity=actions.quantity,
         weights={index: float(one) for index, one in enumerate(bounds.weights) if one != 0.0},
         lower=bounds.lower,
         upper=bounds.upper,
         text=" ".join(text.split()),
     )
-    _refuse_impossible(requirement, actions)
-    if actions.ranges is not None:
-        _refuse_out_of_range(requirement, actions.ranges)
-    return requirement
+
+
+def _depending_on_state(
+    text: str, actions: DeclaredActions, observations: Sequence[str]
+) -> Requirement:
+    try:
+        bounds = parse_state_bounds(text, actions.names, observations, "action")
+    except UnknownName:
+        raise
+    except InvalidFormula as error:
+        raise InvalidConstraint(f"{error} {_FORM}") from None
+    weights = {index: _amount(one) for index, one in enumerate(bounds.weights)}
+    return Requirement(
+        quantity=actions.quantity,
+        weights={index: one for index, one in weights.items() if one != 0.0},
+        lower=-math.inf if bounds.lower is None else _amount(bounds.lower),
+        upper=math.inf if bounds.upper is None else _amount(bounds.upper),
+        text=" ".join(text.split()),
+    )
+
+
+def _amount(formula: Formula) -> Amount:
+    """A number, if it is one."""
+    return formula if formula.number is None else formula.number
 
 
 def constrain(
@@ -115,9 +172,9 @@ def constrain(
     action = action_about(requirement.quantity, weights if alone is None else alone)
     if lower == upper:
         return Equal(lower, action, where, name, priority)
-    if math.isinf(upper):
+    if not is_bound(upper):
         return AtLeast(lower, action, where, name, priority)
-    if math.isinf(lower):
+    if not is_bound(lower):
         return AtMost(upper, action, where, name, priority)
     return Between(lower, upper, action, where, name, priority)
 
@@ -131,15 +188,23 @@ def _refuse_impossible(requirement: Requirement, actions: DeclaredActions) -> No
         raise InvalidConstraint(error.told(file_words(actions=actions.names))) from None
 
 
-def _refuse_out_of_range(requirement: Requirement, ranges: Sequence[tuple[float, float]]) -> None:
+def refuse_out_of_range(
+    requirement: Requirement, constraint: PlacedConstraint, actions: DeclaredActions
+) -> None:
     """A mean beyond what the environment lets through could be had, but never done."""
-    ends = [
-        sorted((weight * ranges[index][0], weight * ranges[index][1]))
-        for index, weight in requirement.weights.items()
-    ]
-    lowest, highest = (sum(side) for side in zip(*ends, strict=True))
-    if requirement.lower > highest or requirement.upper < lowest:
+    if actions.ranges is None:
+        return
+    states = looked_at(constraint.where)
+    asked = constraint.asked_at(states, len(actions))
+    assert asked is not None  # a requirement is about one state at a time
+    ends = np.stack([asked.weights * side for side in np.transpose(actions.ranges)])
+    lowest, highest = ends.min(axis=0).sum(axis=1), ends.max(axis=0).sum(axis=1)
+    wrong = np.broadcast_to((asked.lower > highest) | (asked.upper < lowest), len(states))
+    if wrong.any():
+        at = int(wrong.argmax())
+        low, high = (float(np.broadcast_to(one, len(states))[at]) for one in (lowest, highest))
+        where = f" at {state_in_words(states[at])}" if constraint.depends_on_state else ""
         raise InvalidConstraint(
-            f"{requirement.text!r} is out of range: with the ranges of the actions it is between "
-            f"{lowest:g} and {highest:g}."
+            f"{requirement.text!r} is out of range{where}: with the ranges of the actions it is "
+            f"between {low:g} and {high:g}."
         )
