@@ -1,7 +1,7 @@
 """What must hold, as rows; and how far a policy is from it."""
 
 from handrail.constraints.amount import Amount, amount_in_words, is_bound
-from handrail.constraints.barrier import barrier, sampled_barrier
+from handrail.constraints.barrier_condition import barrier, sampled_barrier
 from handrail.constraints.bounded import AtLeast, AtMost, Between, Bounded, Equal, looked_at
 from handrail.constraints.constraint import (
     Constraint,
