@@ -10,8 +10,8 @@ import numpy as np
 
 from handrail._types import Array, Mask
 from handrail.constraints import Constraint, PlacedConstraint
-from handrail.constraints.bounded import Bounded
 from handrail.constraints.constraint import as_mapping
+from handrail.constraints.output_bounds import Bounded
 from handrail.errors import InvalidArgument
 
 # What more than half of the probability must or must not do is a command.

@@ -13,7 +13,7 @@ import pytest
 import handrail as hr
 from handrail._types import Array
 from handrail.constraints import PlacedConstraint
-from handrail.constraints.bounded import AtLeast, AtMost, Equal
+from handrail.constraints.output_bounds import AtLeast, AtMost, Equal
 from handrail.constraints.rows import concatenate
 from handrail.errors import InvalidRulebook
 from handrail.regions.ball import Ball

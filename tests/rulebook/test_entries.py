@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from handrail.constraints.bounded import AtMost, Between
+from handrail.constraints.output_bounds import AtMost, Between
 from tests.support.constraint_files import (
     PLACE,
     book,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handrail.constraints.bounded import AtLeast
+from handrail.constraints.output_bounds import AtLeast
 from handrail.regions.ball import Ball
 from handrail.regions.box import Box
 from handrail.regions.curve import Curve

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import handrail as hr
-from handrail.constraints.bounded import AtLeast, AtMost, Between, Equal
+from handrail.constraints.output_bounds import AtLeast, AtMost, Between, Equal
 from tests.support.constraint_files import (
     HEAD,
     PLACE,

@@ -17,7 +17,7 @@ import pytest
 from torch import nn
 
 import handrail as hr
-from handrail.constraints.bounded import AtLeast
+from handrail.constraints.output_bounds import AtLeast
 from handrail.errors import InvalidRulebook
 from handrail.rulebook import (
     constraints_of,

@@ -2,7 +2,6 @@
 
 from handrail.constraints.amount import Amount, amount_in_words, is_bound
 from handrail.constraints.barrier_condition import barrier, sampled_barrier
-from handrail.constraints.bounded import AtLeast, AtMost, Between, Bounded, Equal, looked_at
 from handrail.constraints.constraint import (
     Constraint,
     Mean,
@@ -25,6 +24,7 @@ from handrail.constraints.expansion import (
     refuse_other_quantity,
     refuse_wrong_types,
 )
+from handrail.constraints.output_bounds import AtLeast, AtMost, Between, Bounded, Equal, looked_at
 from handrail.constraints.relation import Linear, Symmetric, Term
 from handrail.constraints.rows import Rows, concatenate
 from handrail.constraints.tolerance import DEFAULT_TOLERANCE, Tolerance, check_tolerance

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from handrail.constraints.amount import Amount, check_number
-from handrail.constraints.bounded import AtLeast
 from handrail.constraints.constraint import Mean
+from handrail.constraints.output_bounds import AtLeast
 from handrail.errors import InvalidConstraint
 from handrail.formulas import Formula
 from handrail.regions import Place

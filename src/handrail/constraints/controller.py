@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from handrail._types import Array, Indices, Mask
-from handrail.constraints.bounded import AtLeast, AtMost, Between
 from handrail.constraints.constraint import Constraint, Mean
+from handrail.constraints.output_bounds import AtLeast, AtMost, Between
 from handrail.errors import InvalidArgument, ShapeMismatch
 from handrail.formulas import Affine, PythonFunction, StateFunction
 from handrail.policies import CategoricalPolicy, GaussianPolicy, action_limits
