@@ -15,7 +15,8 @@ from typing_extensions import override
 
 from benchmarks.influence.knowledge import sets_of
 from benchmarks.influence.setting import Setting
-from benchmarks.influence.training import Arm, Stopped, Training, train
+from benchmarks.influence.training import Arm, Training, train
+from benchmarks.ppo.scores import Stopped
 from handrail._package import VERSION
 from handrail._storage import to_json, write_atomically
 from handrail._threads import one_thread

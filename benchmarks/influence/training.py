@@ -21,6 +21,7 @@ from benchmarks.influence.lagrangian import Lagrangian
 from benchmarks.influence.places import Places
 from benchmarks.influence.setting import Setting
 from benchmarks.influence.supervision import Supervised
+from benchmarks.ppo.scores import Scores, Stopped
 from handrail import CategoricalPolicy, Constraint, Policy, Reinforce, measure
 from handrail._types import Array, Mask
 from handrail.constraints import measure_fresh
@@ -78,10 +79,6 @@ class Training:
     first_influence: float | None = None
     influence: float | None = None
     failure: str | None = None
-
-
-class Stopped(Exception):
-    """Asked to stop: what was not finished is done again."""
 
 
 def train(
@@ -161,31 +158,22 @@ def _train_reinforce(
 
 @final
 class Watch(BaseCallback):
-    """Notes every episode that ends, and what the acting policy does in constrained places.
+    """Counts what the acting policy does in constrained places.
 
     Args:
         places: to look at.
         masked: whether forbidden actions cannot be drawn.
-        stop: asked after every rollout.
     """
 
-    def __init__(self, places: Places, masked: bool, stop: Callable[[], bool]) -> None:
+    def __init__(self, places: Places, masked: bool) -> None:
         super().__init__()
-        self.scores: list[float] = []
-        self.ends: list[int] = []
         self.inside = self.broken = 0
-        self._places, self._masked, self._stop = places, masked, stop
+        self._places, self._masked = places, masked
 
     def _on_step(self) -> bool:
-        for info in self.locals["infos"]:
-            if "episode" in info:
-                self.scores.append(float(info["episode"]["r"]))
-                self.ends.append(self.num_timesteps)
         return True
 
     def _on_rollout_end(self) -> None:
-        if self._stop():
-            raise Stopped
         model: Any = self.model
         observations: Array = model.rollout_buffer.observations  # (time, environment, …)
         states = observations.reshape(-1, observations.shape[-1]).astype(np.float64)
@@ -216,8 +204,8 @@ def _train_ppo(
     n_actions = int(gym.make(setting.id).action_space.n)  # type: ignore[attr-defined]
     places = Places.of(constraints, n_actions)
     model = _model(setting, places, arm, seed)
-    watch = Watch(places, arm == "mask", stop)
-    callbacks = [*_ways(model, constraints, places, arm, seed), watch]
+    watch, scores = Watch(places, arm == "mask"), Scores(stop)
+    callbacks = [*_ways(model, constraints, places, arm, seed), watch, scores]
     failure = None
     try:
         model.learn(setting.budget, callback=callbacks)
@@ -227,8 +215,8 @@ def _train_ppo(
     rail = callbacks[0] if isinstance(callbacks[0], Handrail) else None
     changes = [] if rail is None else [one.influence for one in rail.history]
     return Training(
-        scores=tuple(watch.scores),
-        ends=tuple(watch.ends),
+        scores=tuple(scores.scores),
+        ends=tuple(scores.ends),
         seconds=seconds,
         worst_violation=None if rail is None else rail.worst_violation,
         final_violation=worst_of(policy_of(model), constraints),

@@ -17,6 +17,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
 from benchmarks.ppo.comparison import PRESSURE, Arm, Comparison
+from benchmarks.ppo.scores import Scores, Stopped
 from handrail._package import VERSION
 from handrail._storage import to_json, write_atomically
 from handrail._threads import one_thread
@@ -54,34 +55,18 @@ class Trained:
 
 
 @final
-class _Scores(BaseCallback):
-    """Notes every episode that ends; stops when asked to."""
+class _Progress(BaseCallback):
+    """Reports the share of the steps that are done."""
 
-    def __init__(
-        self, report: Callable[[float], None], stop: Callable[[], bool], steps: int
-    ) -> None:
+    def __init__(self, report: Callable[[float], None], steps: int) -> None:
         super().__init__()
-        self.scores: list[float] = []
-        self.ends: list[int] = []
-        self._report, self._stop, self._steps = report, stop, steps
+        self._report, self._steps = report, steps
 
     def _on_step(self) -> bool:
-        for info in self.locals["infos"]:
-            if "episode" in info:
-                self.scores.append(float(info["episode"]["r"]))
-                self.ends.append(self.num_timesteps)
         return True
 
     def _on_rollout_start(self) -> None:
         self._report(self.num_timesteps / self._steps)
-
-    def _on_rollout_end(self) -> None:
-        if self._stop():
-            raise _Stopped
-
-
-class _Stopped(Exception):
-    """Asked to stop: what was not finished is done again."""
 
 
 @final
@@ -121,7 +106,7 @@ class ArmRun(Task):
         try:
             with one_thread():
                 trained = _train(self.comparison, self.arm, self.seed, report, stop)
-        except _Stopped:
+        except Stopped:
             return
         write_atomically(self.path, to_json(asdict(trained)).encode())
 
@@ -153,8 +138,8 @@ def _train(
         device="cpu",
         **comparison.settings,
     )
-    scores = _Scores(report, stop, comparison.steps)
-    callbacks: list[BaseCallback] = [scores]
+    scores = Scores(stop)
+    callbacks: list[BaseCallback] = [scores, _Progress(report, comparison.steps)]
     handrail = None
     if arm != "plain":
         handrail = Handrail(comparison.rules, pressure=PRESSURE if arm == "pressure" else 0.0)

@@ -10,7 +10,8 @@ import pytest
 from benchmarks.influence import cell as cells
 from benchmarks.influence.cell import Cell
 from benchmarks.influence.setting import CARTPOLE_PPO, CARTPOLE_REINFORCE
-from benchmarks.influence.training import Stopped, Training
+from benchmarks.influence.training import Training
+from benchmarks.ppo.scores import Stopped
 
 
 def _nobody(message: object) -> None:

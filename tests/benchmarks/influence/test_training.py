@@ -10,7 +10,8 @@ import pytest
 from benchmarks.influence.knowledge import BOXES, sets_of
 from benchmarks.influence.setting import CARTPOLE_PPO, CARTPOLE_REINFORCE, Setting
 from benchmarks.influence.supervision import Supervised
-from benchmarks.influence.training import HELD, Arm, Stopped, masked, train
+from benchmarks.influence.training import HELD, Arm, masked, train
+from benchmarks.ppo.scores import Stopped
 
 _GUARDED = ("rail", "reach_10", "mask")  # no acting policy breaks a bound in its place
 
