@@ -226,3 +226,20 @@ def test_held_anew_or_not_it_goes_on_from_what_it_remembers(interrupted_after: i
         two.learned_from(visited)
     np.testing.assert_array_equal(weights_of(policy), weights_of(other))
     assert not len(one.memory()["moved"])  # after eight rollouts nothing is taken back any more
+
+
+def test_advice_is_not_taken_back_though_it_fades() -> None:
+    policy = hr.CategoricalPolicy.mlp(spaces(2, 2), [64], seed=0)
+    rules = [
+        hr.AtLeast(0.9, a, hr.Points([(-1) ** a * 0.5, 0.5]), name=f"side {a}") for a in range(2)
+    ]
+    enforcer = make_enforcer(expand(rules, policy), hr.Everywhere(), policy, Tolerance())
+    advice = Fading(first=10.0, last=0.1, updates=2)
+    one = Rail(enforcer, rules, None, "auto", advice)
+    one.hold(policy).raise_if_unsatisfied()
+    reaches = [one.reach(policy)]
+    for _ in range(3):
+        one.learned_from(np.random.default_rng(2).uniform(-0.5, 0.3, (50, 2)))
+        assert one.hold(policy).parameter_change == 0.0  # it obeys already
+        reaches.append(one.reach(policy))
+    assert reaches == pytest.approx([10.0, 1.0, 0.1, 0.1])

@@ -10,6 +10,7 @@ import torch
 import handrail as hr
 from handrail.enforcement.rail import weights_of
 from handrail.learning.keeper import Keeper, Terms
+from handrail.settings import ADVICE_AT_FIRST, LITTLE_ALWAYS
 
 SPACES = gym.spaces.Box(-1.0, 1.0, (3,)), gym.spaces.Discrete(2)
 STATES = np.array([[0.5, 0.0, 0.0], [-0.5, 0.0, 0.0]])
@@ -93,3 +94,15 @@ def test_terms_are_refused_at_once() -> None:
         Terms.of(RULES, reach=-1.0)
     with pytest.raises(hr.errors.HandrailError, match="no_such_file"):
         Terms.of("no_such_file.yaml")
+
+
+def test_advice_fades_for_learners_with_gentle_updates() -> None:
+    keeper = Keeper(fresh(), SPACES, Terms.of(RULES))  # they cover both sides
+    reaches = []
+    for _ in range(12):
+        reaches.append(keeper.reach())
+        keeper.learned_from(np.zeros((4, 3)))
+    assert reaches[0] == ADVICE_AT_FIRST.first
+    assert reaches[10:] == [ADVICE_AT_FIRST.last] * 2
+    one_sided = Keeper(fresh(), SPACES, Terms.of(RULES[:1]))
+    assert one_sided.reach() == LITTLE_ALWAYS.first

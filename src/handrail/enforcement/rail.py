@@ -38,6 +38,7 @@ from handrail.errors import InvalidArgument, InvalidRun
 from handrail.policies import Policy
 from handrail.rulebook import AnyConstraints, Rulebook, constraints_of, load_constraints
 from handrail.settings import (
+    ADVICE,
     ADVICE_ALWAYS,
     LITTLE_ALWAYS,
     Fading,
@@ -132,17 +133,18 @@ class Rail:
 
     With reach "auto" constraints that cover both sides of a choice, as those of a balanced pole do,
     are advice for everywhere: generalising is a gift, and it steadies a learner whose updates are
-    noisy. One-sided ones would only push the policy to that side, so what they ask for stays where
-    they ask for it. There is time for that before any experience: what holding moves elsewhere is
-    taken back step by step, as `edit` does. But where the policy lives, only the first rollouts
-    tell. After some of them all that was held is taken back, what was learned is kept, and the
-    policy held anew, closely where it lives.
+    noisy; for learners whose updates are gentle it fades. One-sided ones would only push the policy
+    to that side, so what they ask for stays where they ask for it. There is time for that before
+    any experience: what holding moves elsewhere is taken back step by step, as `edit` does. But
+    where the policy lives, only the first rollouts tell. After some of them all that was held is
+    taken back, what was learned is kept, and the policy held anew, closely where it lives.
 
     Args:
         enforcer: of the constraints.
         constraints: that are held.
         first: where the policy should stay as it is before any experience, if that is known.
         reach: how far knowledge may move the policy elsewhere.
+        advice: what "auto" is of constraints that cover both sides of a choice.
 
     Attributes:
         enforcer: of the constraints.
@@ -154,11 +156,12 @@ class Rail:
         constraints: Sequence[Constraint],
         first: References | None,
         reach: Reach,
+        advice: Fading = ADVICE_ALWAYS,
     ) -> None:
         self.enforcer = enforcer
         self._constraints = constraints
         self._reservoir = Reservoir(constraints, first)
-        self._reach = reach
+        self._reach, self._advice = reach, advice
         self._auto: Fading | None = None
         self._moved = Displacement()
         self._held_after = -1  # rollouts
@@ -168,7 +171,8 @@ class Rail:
         references, seen = self._reservoir.references, self._reservoir.rollouts
         elsewhere = Elsewhere(references, self.reach(policy))
         held = None
-        if references is not None and elsewhere.matters and self._is_due(seen):
+        taken_as_advice = self._fading(policy).first >= ADVICE
+        if references is not None and not taken_as_advice and self._is_due(seen):
             elsewhere.begin(policy)
             held = self._hold_anew(policy, references)
         if held is None or not (held.satisfied or seen == 0):
@@ -217,7 +221,7 @@ class Rail:
             return Fading(first=self._reach, last=self._reach)
         if self._auto is None:
             rows = expand(self._constraints, policy).rows(per_region=1)
-            self._auto = ADVICE_ALWAYS if cover_both_sides(rows) else LITTLE_ALWAYS
+            self._auto = self._advice if cover_both_sides(rows) else LITTLE_ALWAYS
         return self._auto
 
     def learned_from(self, states: ArrayLike) -> None:

@@ -23,7 +23,13 @@ from handrail.enforcement import (
 from handrail.errors import UnsatisfiedConstraints
 from handrail.policies import Policy
 from handrail.rulebook import AnyConstraints, constraints_of, load_constraints
-from handrail.settings import Reach, Selection, chosen_reach, chosen_selection
+from handrail.settings import (
+    ADVICE_AT_FIRST,
+    Reach,
+    Selection,
+    chosen_reach,
+    chosen_selection,
+)
 
 
 @final
@@ -129,7 +135,11 @@ class Keeper:
         self._fixed = expansion.fixed
         self.enforcer = make_enforcer(expansion, terms.selection, policy, terms.tolerance)
         first = references_before_experience(terms.references, spaces[0], terms.constraints)
-        self._rail = Rail(self.enforcer, given, first, terms.reach)
+        self._rail = Rail(self.enforcer, given, first, terms.reach, ADVICE_AT_FIRST)
+
+    def reach(self) -> float:
+        """How far the next holding may move the policy elsewhere."""
+        return self._rail.reach(self.policy)
 
     def learned_from(self, states: ArrayLike) -> None:
         """The states (n, *observation_shape) of a rollout."""
