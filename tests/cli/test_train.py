@@ -48,6 +48,16 @@ def test_seeds_do_not_depend_on_each_other(group: Path, tmp_path: Path) -> None:
     assert (alone.folder / METRICS).read_bytes() == (run.folder / METRICS).read_bytes()
 
 
+def test_a_place_that_there_is_not_is_refused_before_anything_begins(
+    tmp_path: Path, handrail: Caller
+) -> None:
+    out = tmp_path / "group"
+    code, _, error = handrail("train", "cartpole", "--on", "nowhere", "--out", out)
+    assert code == 2
+    assert "There is no place 'nowhere' to run at. There are: processes, ray," in error
+    assert not out.exists()
+
+
 def test_ctrl_c_stops_after_the_update_and_resume_continues(tmp_path: Path) -> None:
     (tmp_path / "corridor.yaml").write_text(TEXT)
     process = start(

@@ -24,6 +24,11 @@ Imports = Annotated[
     typer.Option("--import", help="A module to import first: it registers your environments."),
 ]
 
+On = Annotated[
+    str,
+    typer.Option(help="Where: processes, ray, or the address of a Ray cluster (HOST:PORT)."),
+]
+
 Deterministic = Annotated[
     bool, typer.Option("--deterministic", help="Always the most probable action.")
 ]

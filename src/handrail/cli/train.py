@@ -15,6 +15,7 @@ from handrail.cli.options import (
     Imports,
     Json,
     NoReport,
+    On,
     RuleFile,
     RunFolder,
     import_modules,
@@ -22,7 +23,7 @@ from handrail.cli.options import (
 )
 from handrail.errors import HandrailError
 
-Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="At a time; by default one per core.")]
 
 CheckpointSeconds = Annotated[float, typer.Option(min=0.0, help="Between checkpoints.")]
 
@@ -54,6 +55,7 @@ def train(
     folder: Annotated[
         Path | None, typer.Option("--out", help="Of the runs; by default runs/NAME.")
     ] = None,
+    on: On = "processes",
     jobs: Jobs = None,
     checkpoint_seconds: CheckpointSeconds = 5.0,
     no_report: NoReport = False,
@@ -62,6 +64,7 @@ def train(
 ) -> None:
     """Learn from a constraint file, one run per seed, and write a report."""
     import_modules(modules)
+    executor = hr.executors.executor_named(on, jobs, modules or ())
     settings = settings_of(
         change,
         episodes=episodes,
@@ -76,13 +79,13 @@ def train(
     if not json:
         number = hr.constraints.counted(len(runs), "run")
         say(f"{book.description or book.name}: {number} in {group}")
-    executor = hr.executors.executor_named(jobs=jobs, modules=modules or ())
     _learn(group, runs, runs, Manner(executor, checkpoint_seconds, no_report, json))
 
 
 def resume(
     folder: RunFolder,
     episodes: Annotated[int | None, typer.Option(help="A new goal, to learn on to.")] = None,
+    on: On = "processes",
     jobs: Jobs = None,
     checkpoint_seconds: CheckpointSeconds = 5.0,
     no_report: NoReport = False,
@@ -91,6 +94,7 @@ def resume(
 ) -> None:
     """Continue runs that were interrupted, bit for bit as if they had not been."""
     import_modules(modules)
+    executor = hr.executors.executor_named(on, jobs, modules or ())
     runs = hr.runs.open_runs(folder)
     runs[0].make_environment().close()  # refused before anything is changed
     if episodes is not None:
@@ -98,7 +102,6 @@ def resume(
     unfinished = [run for run in runs if not run.finished]
     if not unfinished and not json:
         say("Nothing is left to learn. To go on: --episodes with a larger number.")
-    executor = hr.executors.executor_named(jobs=jobs, modules=modules or ())
     _learn(folder, runs, unfinished, Manner(executor, checkpoint_seconds, no_report, json))
 
 

@@ -87,10 +87,10 @@ class End:
 
 @final
 @dataclass(frozen=True)
-class Interrupted:
-    """What is reported of a task that was asked to stop and came to no place to stop at."""
+class Notice:
+    """What is reported of a task for people: it was interrupted, or goes on elsewhere."""
 
-    where: str
+    text: str
 
 
 class Work(ABC):
@@ -150,8 +150,8 @@ class Executor(ABC):
 
 
 def _pass_on(message: Message, name: str, watcher: Watcher) -> None:
-    if isinstance(message.content, Interrupted):
-        watcher.on_notice(f"{name}: {message.content.where}")
+    if isinstance(message.content, Notice):
+        watcher.on_notice(f"{name}: {message.content.text}")
     else:
         watcher.on_report(message.number, message.content)
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from handrail.errors import InvalidArgument
 from handrail.executors.executor import Executor
 from handrail.executors.process_executor import ProcessExecutor
+from handrail.executors.ray_executor import RayExecutor
 
-PROCESSES = "processes"
+PROCESSES, RAY = "processes", "ray"
 
 
 def executor_named(
@@ -18,10 +19,18 @@ def executor_named(
     """The place that a name means.
 
     Args:
-        on: "processes" of this machine.
+        on: "processes" of this machine; "ray", which is the cluster in RAY_ADDRESS, or else one
+            that is started here; or the address of a Ray cluster.
         jobs: at most so many tasks at a time; by default as many as there is room for.
         modules: to import wherever a task is done: those that register the user's environments.
     """
     if on == PROCESSES:
         return ProcessExecutor(jobs or os.cpu_count() or 1, modules)
-    raise InvalidArgument(f"There is no place {on!r} to run at. There is: {PROCESSES}.")
+    if on == RAY:
+        return RayExecutor(None, jobs, modules)
+    if ":" in on:
+        return RayExecutor(on, jobs, modules)
+    raise InvalidArgument(
+        f"There is no place {on!r} to run at. There are: {PROCESSES}, {RAY}, or the address of a "
+        "Ray cluster, such as 10.0.0.1:6379."
+    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -12,9 +13,10 @@ from typing_extensions import override
 
 from handrail._storage import refuse_links
 from handrail.errors import InvalidArgument, InvalidRun
-from handrail.executors import Executor, Outcome, Task, Watcher
+from handrail.executors import Executor, FolderTask, Outcome, Watcher
 from handrail.learning import Record, Seconds, is_playing
 from handrail.rulebook import Rulebook, with_settings
+from handrail.runs.metrics import TENSORBOARD
 from handrail.runs.run import Run, is_run, make_agent, refuse_taken
 
 
@@ -86,7 +88,7 @@ def learn_all(
 
 @final
 @dataclass(frozen=True)
-class _Learning(Task):
+class _Learning(FolderTask):
     """One run, learned to its last episode."""
 
     folder: Path
@@ -107,6 +109,22 @@ class _Learning(Task):
     @override
     def can_be_interrupted(self) -> bool:
         return is_playing()
+
+    @override
+    def moved(self, folder: Path) -> _Learning:
+        return replace(self, folder=folder)
+
+    @override
+    def files(self) -> Iterable[Path]:
+        return (one for one in super().files() if TENSORBOARD not in one.parts)
+
+    @override
+    def progress(self) -> float:
+        return Run.open(self.folder).saved_episodes
+
+    @override
+    def kept_from_others(self) -> AbstractContextManager[None]:
+        return Run.open(self.folder).kept_from_others()
 
 
 def open_runs(folder: str | Path) -> list[Run]:

@@ -12,11 +12,9 @@ not followed, and the modules that its environment needs are named, but never im
 from __future__ import annotations
 
 import hashlib
-import platform
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any, final
@@ -49,6 +47,7 @@ from handrail.errors import (
     ModulesNotImported,
     StorageFailure,
 )
+from handrail.executors import computing_versions
 from handrail.learning import Checkpoint, Learner, Record, Reinforce, Seconds
 from handrail.policies import CategoricalPolicy, GaussianPolicy, Policy
 from handrail.rulebook import Rulebook, parse, with_settings
@@ -59,7 +58,6 @@ CONFIGURATION, CONSTRAINTS = "configuration.json", "constraints.yaml"
 CHECKPOINTS = "checkpoints"
 _KEPT = 2  # checkpoints: the newest, and one to fall back on
 _POSITION = "ledger"  # in the state of a checkpoint
-_COMPUTING = ("torch", "numpy", "gymnasium")
 _MODULE = r"^[^\W\d]\w*(\.[^\W\d]\w*)*$"  # a dotted name
 
 Watch = Callable[[Record, Seconds], None]
@@ -142,14 +140,23 @@ class Run:
         return read_records(self.folder, self._position())
 
     @property
+    def saved_episodes(self) -> int:
+        """How many were learned from by the newest checkpoint."""
+        return self._position().lines
+
+    @property
     def finished(self) -> bool:
         """Whether the last episode of the settings was learned from, and the learner saved."""
-        return self._position().lines >= self.rulebook.settings.episodes
+        return self.saved_episodes >= self.rulebook.settings.episodes
+
+    def kept_from_others(self) -> AbstractContextManager[None]:
+        """Inside, no other process learns here; refused if one does."""
+        return _lock(self.folder)
 
     def with_episodes(self, episodes: int) -> Run:
         """The same run with another goal, to be learned on to."""
         longer = replace(self, rulebook=with_settings(self.rulebook, episodes=episodes))
-        with _lock(self.folder):  # whoever learns here has the goal that the folder says
+        with self.kept_from_others():  # whoever learns here has the goal that the folder says
             self._refuse_lost_checkpoints()  # before anything is changed
             learned = len(self.records())
             if episodes < learned:
@@ -186,7 +193,7 @@ class Run:
             stop: asked after every update; True ends the learning early, to be resumed.
             checkpoint_seconds: how much work a kill may cost; it is done again on resume.
         """
-        with _lock(self.folder):
+        with self.kept_from_others():
             return self._learn(watch, stop, checkpoint_seconds)
 
     def _learn(
@@ -293,6 +300,7 @@ class Run:
     def _save(self, agent: Learner, log: MetricsLog) -> None:
         path = self.folder / CHECKPOINTS / f"episode-{agent.episodes:08d}.safetensors"
         with _storing(self.folder):
+            path.parent.mkdir(exist_ok=True)  # copies of folders often leave out empty ones
             _write_checkpoint(path, agent.checkpoint(), log.position())
             for old in self.checkpoints()[:-_KEPT]:
                 old.unlink()
@@ -407,10 +415,7 @@ def _configuration(rulebook: Rulebook, modules: Sequence[str]) -> _Configuration
     return _Configuration(
         format=STATE_FORMAT,
         version=VERSION,
-        versions={
-            "python": platform.python_version(),
-            **{name: metadata.version(name) for name in _COMPUTING},
-        },
+        versions=computing_versions(),
         modules=list(modules) or None,
         name=rulebook.name,
         constraints=hashlib.sha256(rulebook.text.encode()).hexdigest(),
