@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
@@ -17,7 +16,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 from handrail._storage import only_process
 from handrail.errors import HandrailError, InvalidArgument, StorageFailure
-from handrail.executors import Outcome, ProcessExecutor, Watcher
+from handrail.executors import Executor, Outcome, Watcher, executor_named
 from paper.exhibit import Exhibit
 from paper.experiment import experiments
 from paper.job import Job, Standing, seconds_left, share_done
@@ -38,8 +37,11 @@ def reproduce(
         int | None, typer.Option(min=1, help="Of every experiment; by default its own number.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes; by default one per core.")
+        int | None, typer.Option(min=1, help="At a time; by default one per core.")
     ] = None,
+    on: Annotated[
+        str, typer.Option(help="Where: processes, ray, or the address of a Ray cluster.")
+    ] = "processes",
     quick: Annotated[
         bool, typer.Option("--quick", help="2 seeds and fewer episodes, to see that it works.")
     ] = False,
@@ -59,10 +61,11 @@ def reproduce(
     # What is cut down has a folder of its own, or its report would replace that of the whole.
     target = folder or (Path("results") / "quick" if quick else Path("results"))
     plan = make_plan(names, target, seeds, quick)
+    executor = executor_named(on, jobs, ["paper"])
     _make_folder(target)
     try:
         with only_process(target, "reproducing"):
-            report = _reproduce(plan, jobs or os.cpu_count() or 1, _command(names, seeds, quick))
+            report = _reproduce(plan, executor, _command(names, seeds, quick))
     except OSError as error:
         raise StorageFailure(
             f"{error.filename or target}: {error.strerror or error}. What was finished is kept."
@@ -86,8 +89,8 @@ def _list(exhibits: Sequence[Exhibit]) -> None:
         out.print(f"[bold]{exhibit.name}[/]: {exhibit.title} ({names or 'no experiment'})")
 
 
-def _reproduce(plan: Plan, processes: int, command: str) -> Report:
-    outcome = run_jobs(plan.unfinished(), processes)
+def _reproduce(plan: Plan, executor: Executor, command: str) -> Report:
+    outcome = run_jobs(plan.unfinished(), executor)
     if outcome.failures:
         raise HandrailError("\n".join(outcome.failures))
     if outcome.stopped:
@@ -104,19 +107,19 @@ def _command(figures: Sequence[str], seeds: int | None, quick: bool) -> str:
     return " ".join([_PROGRAM, *figures, *options])
 
 
-def run_jobs(jobs: Sequence[Job], processes: int) -> Outcome:
+def run_jobs(jobs: Sequence[Job], executor: Executor) -> Outcome:
     """Do them all, longest first, so that no core is idle in the end."""
     ordered = sorted(jobs, key=lambda job: -job.experiment.study.rough_seconds)
-    with _Board(ordered, processes) as board:
-        return ProcessExecutor(processes).run(ordered, board)
+    with _Board(ordered) as board:
+        return executor.run(ordered, board)
 
 
 @final
 class _Board(Watcher):
     """One bar for everything with the time left, and a line for each job at work."""
 
-    def __init__(self, jobs: Sequence[Job], processes: int) -> None:
-        self._jobs, self._processes = jobs, processes
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._jobs = jobs
         self._fractions = [0.0] * len(jobs)
         self._before = [0.0] * len(jobs)
         self._begun: dict[int, float] = {}
@@ -167,8 +170,8 @@ class _Board(Watcher):
         if monotonic() - self._shown < 0.25 and len(self._took) < len(self._jobs):
             return
         self._shown = monotonic()
-        standings = self._standings()
-        left = timedelta(seconds=round(seconds_left(standings, self._processes)))
+        standings, at_a_time = self._standings(), max(len(self._lines), 1)
+        left = timedelta(seconds=round(seconds_left(standings, at_a_time)))
         note = f"{len(self._took)} of {len(self._jobs)} jobs, about {left} left"
         self._progress.update(self._whole, completed=share_done(standings), note=note)
         if not self._console.is_terminal and monotonic() - self._logged > 30.0:

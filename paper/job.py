@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any, final
@@ -24,7 +24,7 @@ from handrail.errors import (
     StorageFailure,
     UnsatisfiedConstraints,
 )
-from handrail.executors import Task
+from handrail.executors import FolderTask
 from handrail.learning import Record, Seconds
 from handrail.runs import Run
 from handrail.runs.run import is_run
@@ -104,7 +104,7 @@ def write_spent(folder: Path, seconds: float) -> None:
 
 @final
 @dataclass(frozen=True)
-class Job(Task):
+class Job(FolderTask):
     """One seed of one experiment.
 
     Attributes:
@@ -157,6 +157,17 @@ class Job(Task):
             if not isinstance(self.experiment.study, Training | QLearning):
                 raise  # of the other studies nothing is left that could be shown
             return True, str(error)
+
+    def moved(self, folder: Path) -> Job:
+        """The same job with its results elsewhere."""
+        return replace(self, folder=folder)
+
+    def progress(self) -> float:
+        """How much would not be done again, from 0 to 1."""
+        study, run = self.experiment.study, self.folder / "run"
+        if isinstance(study, Training) and is_run(run):
+            return Run.open(run).saved_episodes / study.episodes
+        return self._done_before()
 
     def _done_before(self) -> float:
         """How much of it earlier sittings did, from 0 to 1."""

@@ -16,12 +16,11 @@ from typing_extensions import override
 from benchmarks.influence.cell import Cell
 from benchmarks.influence.report import Results, page
 from benchmarks.influence.study import SEEDS, STUDIES, Row, Study
-from handrail.executors import Outcome, ProcessExecutor, Watcher
+from handrail.executors import Executor, Outcome, Watcher, executor_named
 
 _CACHE, _QUICK = Path("results/influence"), Path("results/influence-quick")
 _PAGE = Path("docs/benchmarks")
 _QUICK_SEEDS = range(100, 102)
-_JOBS = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -35,13 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="train cells whose study and name have all of these words: one_sided cartpole ppo",
     )
     parser.add_argument("--quick", action="store_true", help=f"see that all runs, in {_QUICK}")
-    parser.add_argument("--jobs", type=int, default=_JOBS, help="processes of one thread each")
+    parser.add_argument("--on", default="processes", help="or ray, or the address of a Ray cluster")
+    parser.add_argument("--jobs", type=int, help="at a time, of one thread each; one per core")
     parser.add_argument("--folder", type=Path, help="of the cells and, if given, of the page")
     options = parser.parse_args(arguments)
     studies = [one.in_short() for one in STUDIES] if options.quick else list(STUDIES)
     seeds = _QUICK_SEEDS if options.quick else SEEDS
     folder = options.folder or (_QUICK if options.quick else _CACHE)
-    outcome = train_missing(wanted(studies, seeds, folder, options.only), options.jobs)
+    executor = executor_named(options.on, options.jobs, ["benchmarks"])
+    outcome = train_missing(wanted(studies, seeds, folder, options.only), executor)
     for failure in outcome.failures:
         Console(stderr=True).print(f"[red]{failure}[/]")
     if outcome.stopped:
@@ -65,10 +66,10 @@ def wanted(
     return sorted(dict.fromkeys(chosen), key=lambda cell: cell.seed)
 
 
-def train_missing(cells: Sequence[Cell], jobs: int) -> Outcome:
-    """In processes, those that are not done."""
+def train_missing(cells: Sequence[Cell], executor: Executor) -> Outcome:
+    """Those that are not done."""
     missing = [cell for cell in cells if not cell.is_done]
-    return ProcessExecutor(jobs).run(missing, _Board(missing))
+    return executor.run(missing, _Board(missing))
 
 
 def read(studies: Sequence[Study], seeds: Sequence[int], folder: Path) -> Results:

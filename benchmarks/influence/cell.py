@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, final
@@ -20,12 +20,12 @@ from benchmarks.ppo.scores import Stopped
 from handrail._package import VERSION
 from handrail._storage import to_json, write_atomically
 from handrail._threads import one_thread
-from handrail.executors import Task
+from handrail.executors import FolderTask
 
 
 @final
 @dataclass(frozen=True)
-class Cell(Task):
+class Cell(FolderTask):
     """One arm with one seed; studies that need the same one share it.
 
     Attributes:
@@ -86,6 +86,14 @@ class Cell(Task):
     def can_be_interrupted(self) -> bool:
         """What is not finished is done again anyway."""
         return True
+
+    @override
+    def moved(self, folder: Path) -> Cell:
+        return replace(self, folder=folder)
+
+    @override
+    def files(self) -> Iterable[Path]:
+        return ()  # it begins from nothing, and its folder has those of all others
 
     def read(self) -> Training:
         """What was written."""

@@ -6,7 +6,6 @@ What was trained is kept and not trained again: Ctrl-C whenever you like, and st
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any, final
 
@@ -15,7 +14,7 @@ from rich.console import Console
 from benchmarks.ppo.comparison import COMPARISONS, FIRST_SEED, Comparison
 from benchmarks.ppo.report import learning_curves, page
 from benchmarks.ppo.run import ArmRun
-from handrail.executors import ProcessExecutor, Watcher
+from handrail.executors import Executor, Watcher, executor_named
 
 _CACHE = Path("results/ppo")
 
@@ -27,7 +26,8 @@ def main() -> None:
     parser.add_argument("comparisons", nargs="*", help=f"of {', '.join(names)}; by default all")
     parser.add_argument("--seeds", type=int, help="fewer than the comparison has (needs --out)")
     parser.add_argument("--steps", type=int, help="fewer than the comparison has (needs --out)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--on", default="processes", help="or ray, or the address of a Ray cluster")
+    parser.add_argument("--jobs", type=int, help="at a time; by default one per core")
     parser.add_argument("--out", type=Path, help="where to write the page (docs/benchmarks)")
     options = parser.parse_args()
     unknown = sorted(set(options.comparisons) - set(names))
@@ -41,7 +41,8 @@ def main() -> None:
         one.limited(options.seeds, options.steps) for one in COMPARISONS if one.name in asked
     ]
     runs = {comparison: _runs_of(comparison, cache) for comparison in limited}
-    if not _train_missing([one for several in runs.values() for one in several], options.jobs):
+    executor = executor_named(options.on, options.jobs, ["benchmarks"])
+    if not _train_missing([one for several in runs.values() for one in several], executor):
         return
     out = options.out or Path("docs/benchmarks")
     out.mkdir(parents=True, exist_ok=True)
@@ -60,11 +61,11 @@ def _runs_of(comparison: Comparison, folder: Path) -> list[ArmRun]:
     return [ArmRun(comparison, arm, seed, folder) for seed, arm in sorted(pairs)]
 
 
-def _train_missing(runs: list[ArmRun], jobs: int) -> bool:
+def _train_missing(runs: list[ArmRun], executor: Executor) -> bool:
     missing = [one for one in runs if not one.path.exists()]
     if missing:
         missing[0].folder.mkdir(parents=True, exist_ok=True)
-    outcome = ProcessExecutor(jobs).run(missing, _Board(missing))
+    outcome = executor.run(missing, _Board(missing))
     for failure in outcome.failures:
         Console(stderr=True).print(f"[red]{failure}[/]")
     return not outcome.failures and not outcome.stopped

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
@@ -21,7 +21,7 @@ from benchmarks.ppo.scores import Scores, Stopped
 from handrail._package import VERSION
 from handrail._storage import to_json, write_atomically
 from handrail._threads import one_thread
-from handrail.executors import Task
+from handrail.executors import FolderTask
 from handrail.rulebook import load_rulebook
 from handrail.sb3 import Handrail
 
@@ -71,7 +71,7 @@ class _Progress(BaseCallback):
 
 @final
 @dataclass(frozen=True)
-class ArmRun(Task):
+class ArmRun(FolderTask):
     """One arm of a comparison with one seed."""
 
     comparison: Comparison
@@ -109,6 +109,14 @@ class ArmRun(Task):
         except Stopped:
             return
         write_atomically(self.path, to_json(asdict(trained)).encode())
+
+    def moved(self, folder: Path) -> ArmRun:
+        """The same with its file elsewhere."""
+        return replace(self, folder=folder)
+
+    def files(self) -> Iterable[Path]:
+        """It begins from nothing, and its folder has those of all others."""
+        return ()
 
     def read(self) -> Trained:
         """What was written."""

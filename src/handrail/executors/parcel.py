@@ -88,6 +88,8 @@ class Changes:
         try:
             for name, (begin, content) in self.grown.items():
                 _grow(folder / name, begin, content)
+            if self.whole:
+                _reach_the_disk(folder)  # what counts on lines comes after them there, too
             for name, content in self.whole.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(folder / name, content)
@@ -105,7 +107,12 @@ def _grow(path: Path, begin: int, content: bytes) -> None:
         if os.fstat(file.fileno()).st_size != begin:
             raise StorageFailure(f"{path} was altered by somebody else while a task wrote to it.")
         append(file, content)
-        os.fsync(file.fileno())
+
+
+def _reach_the_disk(folder: Path) -> None:
+    for path in folder.rglob(f"*{_LINES}"):
+        with open_to_append(path) as file:
+            os.fsync(file.fileno())
 
 
 @final

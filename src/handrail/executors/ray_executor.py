@@ -29,7 +29,8 @@ from typing import Any, final
 from typing_extensions import override
 
 from handrail.errors import HandrailError, InvalidArgument, StorageFailure
-from handrail.executors.executor import End, Executor, Message, Notice, Task, Work
+from handrail.executors.executor import End, Executor, Message, Task, Work
+from handrail.executors.fate import Fate
 from handrail.executors.parcel import Changes, FolderTask, Parcel
 from handrail.executors.provision import (
     module_files,
@@ -42,7 +43,6 @@ from handrail.executors.worker import Envelope, Worker, WorkerDied
 _WAIT = 0.1  # seconds for something to happen
 _GATHER = 0.4  # seconds that a host listens to its worker before it answers
 _LOOK = 5.0  # seconds between looks at how large the cluster is
-_DEATHS = 3  # in a row, of hosts that did the same task and did not get on
 _KNOCK = 10.0  # seconds for a cluster to be reached
 _STORE = 2**28  # bytes of shared memory, of a cluster that is started here
 
@@ -109,7 +109,7 @@ def _join(ray: Any, address: str | None, jobs: int | None) -> Callable[[], None]
 
 def _knock(address: str) -> None:
     """Ray itself would try for minutes to reach a machine where nobody listens."""
-    host, _, port = address.rpartition("/")[2].rpartition(":")
+    host, _, port = address.removeprefix("ray://").rpartition(":")
     if port.isdecimal():
         socket.create_connection((host, int(port)), _KNOCK).close()
 
@@ -221,15 +221,6 @@ class _Guest:
 
 
 @final
-@dataclass
-class _Fate:
-    """What deaths a task has had."""
-
-    progress: float = float("-inf")
-    deaths: int = 0
-
-
-@final
 class _Hosts(Work):
     """Tasks on the hosts of a cluster."""
 
@@ -244,7 +235,7 @@ class _Hosts(Work):
         self._ray, self._tasks, self._jobs, self._provisions = ray, tasks, jobs, provisions
         self._leave = leave
         self._waiting = deque(range(len(tasks)))
-        self._fates = [_Fate() for _ in tasks]
+        self._fates = [Fate(number, task) for number, task in enumerate(tasks)]
         self._guests: list[_Guest] = []
         self._stopped = self._told_to_stop = False
         self._room, self._looked_at = 0, float("-inf")
@@ -354,21 +345,13 @@ class _Hosts(Work):
         self._part_with(guest)
         if number is None:
             return
-        task, fate = self._tasks[number], self._fates[number]
-        progress = task.progress() if isinstance(task, FolderTask) else 0.0
-        fate.deaths = 1 if progress > fate.progress else fate.deaths + 1
-        fate.progress = progress
         if self._stopped:
             yield End(number, None)
-        elif fate.deaths >= _DEATHS:
-            yield End(
-                number,
-                f"{task.name}: The process that did it died {_DEATHS} times without getting on, "
-                "perhaps for want of memory. What was recorded is kept.",
-            )
-        else:
+            return
+        what = self._fates[number].after_death()
+        if isinstance(what, Message):
             self._waiting.appendleft(number)
-            yield Message(number, Notice("The process that did it died. It goes on elsewhere."))
+        yield what
 
     def _part_with(self, guest: _Guest) -> None:
         guest.held.close()

@@ -2,23 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import final
 
 import pytest
 
 from benchmarks.influence import __main__ as command
 from benchmarks.influence import cell as cells
-from benchmarks.influence.cell import Cell
 from benchmarks.influence.setting import CARTPOLE_REINFORCE
 from benchmarks.influence.study import SEEDS, STUDIES, Row
 from benchmarks.influence.training import Training
-from handrail.executors import Outcome
+from handrail.executors.executor import End, Executor, Task, Work
 
 _TRAINED = Training((1.0, 2.0), (10, 30), 0.5, -1e-3, -2e-3, 4, 1)
 
 
 def _nobody(message: object) -> None:
     del message
+
+
+@final
+class InTurn(Executor):
+    """Here, one after the other."""
+
+    def begin(self, tasks: Sequence[Task]) -> Work:
+        for task in tasks:
+            task.run(_nobody, lambda: False)
+        return Done(len(tasks))
+
+
+@final
+class Done(Work):
+    """Nothing is left."""
+
+    def __init__(self, tasks: int) -> None:
+        self._tasks = tasks
+
+    def events(self) -> Iterable[End]:
+        return [End(number, None) for number in range(self._tasks)]
+
+    def stop(self) -> None:
+        pass
+
+    def kill(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 def test_what_was_trained_is_read_and_not_trained_again(
@@ -32,19 +63,10 @@ def test_what_was_trained_is_read_and_not_trained_again(
         trained.append(seed)
         return _TRAINED
 
-    class InTurn:
-        def __init__(self, jobs: int) -> None: ...
-
-        def run(self, tasks: list[Cell], watcher: object) -> Outcome:
-            for task in tasks:
-                task.run(_nobody, lambda: False)
-            return Outcome(stopped=False, failures=())
-
     monkeypatch.setattr(cells, "train", train)
-    monkeypatch.setattr(command, "ProcessExecutor", InTurn)
     row = Row(CARTPOLE_REINFORCE, "push_right", "rail")
-    command.train_missing(row.cells([0, 1], tmp_path), 1)
-    command.train_missing(row.cells([0, 1, 2], tmp_path), 1)
+    command.train_missing(row.cells([0, 1], tmp_path), InTurn())
+    command.train_missing(row.cells([0, 1, 2], tmp_path), InTurn())
     assert trained == [0, 1, 2]
     assert row.cells([2], tmp_path)[0].read() == _TRAINED
 
