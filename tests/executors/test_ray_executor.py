@@ -166,7 +166,7 @@ def test_reports_failures_and_a_task_that_hosts_die_of(cluster: Any) -> None:
     tasks = [Counting(0, upto=120), Dying(), Counting(2, failure="it cannot be."), Counting(3)]
     outcome = RayExecutor(cluster.address, jobs=2, modules=["tests"]).run(tasks, notes)
     assert sorted(outcome.failures) == [
-        "dying: The process that did it died 3 times without getting on, perhaps for want of "
+        "dying: The process that did it died 5 times without getting on, perhaps for want of "
         "memory. What was recorded is kept.",
         "task 2: it cannot be.",
     ]
@@ -174,7 +174,7 @@ def test_reports_failures_and_a_task_that_hosts_die_of(cluster: Any) -> None:
         told = [message for one, message in notes.reports if one == number]
         assert told == [(number, count) for count in range(upto)]
     assert sorted(notes.ends) == [0, 1, 2, 3]
-    assert len(notes.notices) == 2
+    assert len(notes.notices) == 4
 
 
 def test_an_interrupt_ends_tasks_where_they_can_be_continued(cluster: Any) -> None:

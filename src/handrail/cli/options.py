@@ -26,7 +26,7 @@ Imports = Annotated[
 
 On = Annotated[
     str,
-    typer.Option(help="Where: processes, ray, or the address of a Ray cluster (HOST:PORT)."),
+    typer.Option(help="Where: processes, ray, a Ray cluster's address (HOST:PORT), or slurm."),
 ]
 
 Deterministic = Annotated[

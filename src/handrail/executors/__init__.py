@@ -6,6 +6,7 @@ from handrail.executors.place import executor_named
 from handrail.executors.process_executor import ProcessExecutor
 from handrail.executors.provision import computing_versions
 from handrail.executors.ray_executor import RayExecutor
+from handrail.executors.slurm_executor import SlurmExecutor
 
 __all__ = [
     "Executor",
@@ -13,6 +14,7 @@ __all__ = [
     "Outcome",
     "ProcessExecutor",
     "RayExecutor",
+    "SlurmExecutor",
     "Task",
     "Watcher",
     "computing_versions",

@@ -9,8 +9,9 @@ from handrail.errors import InvalidArgument
 from handrail.executors.executor import Executor
 from handrail.executors.process_executor import ProcessExecutor
 from handrail.executors.ray_executor import RayExecutor
+from handrail.executors.slurm_executor import SlurmExecutor
 
-PROCESSES, RAY = "processes", "ray"
+PROCESSES, RAY, SLURM = "processes", "ray", "slurm"
 
 
 def executor_named(
@@ -20,7 +21,7 @@ def executor_named(
 
     Args:
         on: "processes" of this machine; "ray", which is the cluster in RAY_ADDRESS, or else one
-            that is started here; or the address of a Ray cluster.
+            that is started here; the address of a Ray cluster; or "slurm", for an array of jobs.
         jobs: at most so many tasks at a time; by default as many as there is room for.
         modules: to import wherever a task is done: those that register the user's environments.
     """
@@ -28,9 +29,11 @@ def executor_named(
         return ProcessExecutor(jobs or os.cpu_count() or 1, modules)
     if on == RAY:
         return RayExecutor(None, jobs, modules)
+    if on == SLURM:
+        return SlurmExecutor(jobs, modules)
     if ":" in on:
         return RayExecutor(on, jobs, modules)
     raise InvalidArgument(
-        f"There is no place {on!r} to run at. There are: {PROCESSES}, {RAY}, or the address of a "
-        "Ray cluster, such as 10.0.0.1:6379."
+        f"There is no place {on!r} to run at. There are: {PROCESSES}, {RAY}, {SLURM}, or the "
+        "address of a Ray cluster, such as 10.0.0.1:6379."
     )

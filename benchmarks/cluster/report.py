@@ -1,0 +1,94 @@
+"""The page about runs on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.cluster.disasters import Disasters
+from benchmarks.cluster.overhead import Overhead
+from benchmarks.cluster.throughput import Throughput
+from benchmarks.harness import table_of, this_machine
+
+_TARGET = 1.1
+
+
+def page(parts: Sequence[str]) -> str:
+    """All of it."""
+    machine = this_machine([])
+    head = (
+        "# Runs on a Ray cluster\n\n"
+        "This page is generated: `python -m benchmarks.cluster` measured everything here on "
+        f"{machine.date}, on a machine of {machine.cores} cores that others used as well. The "
+        "cluster is a real one of several nodes (`ray.cluster_utils.Cluster`: a raylet each), all "
+        "on that machine. What follows from it is in [scale](../explanation/scale.md)."
+    )
+    return "\n\n".join([head, *parts]) + "\n"
+
+
+def overhead_part(overhead: Overhead) -> str:
+    """Ray beside processes."""
+    timings = overhead.timings
+    low, high = timings.spread("ray", "processes")
+    rows = [*zip(timings.seconds["processes"], timings.seconds["ray"], strict=True)]
+    table = table_of(
+        rows,
+        {
+            "processes (s)": lambda row: f"{row[0]:.1f}",
+            "Ray (s)": lambda row: f"{row[1]:.1f}",
+            "ratio": lambda row: f"{row[1] / row[0]:.2f}",
+        },
+    )
+    return (
+        "## Overhead\n\n"
+        f"{overhead.runs} runs of the bundled Cartpole, {overhead.episodes} episodes each, two at "
+        "a time: in processes, and on a cluster of two nodes of one core each that is running "
+        "already, in turns.\n\n"
+        f"{table}\n\n"
+        f"Ray takes **{overhead.ratio:.2f}** times as long (ratio of medians; quartiles "
+        f"{low:.2f} … {high:.2f}); at most {_TARGET} was asked for. All turns gave "
+        f"{'the same bytes' if overhead.same else '**different bytes**'}."
+    )
+
+
+def throughput_part(measured: Sequence[Throughput]) -> str:
+    """What one command can keep."""
+    table = table_of(
+        measured,
+        {
+            "seconds between checkpoints": lambda one: f"{one.checkpoint_seconds:.0f}",
+            "kB/s per run": lambda one: f"{one.sent / one.run_seconds / 1e3:.0f}",
+            "messages/s per run": lambda one: f"{one.messages / one.run_seconds:.0f}",
+            "ms of its processor per run and second": lambda one: (
+                f"{1e3 * one.processor / one.run_seconds:.2f}"
+            ),
+            "ms of writing per run and second": lambda one: (
+                f"{1e3 * one.writing / one.run_seconds:.2f}"
+            ),
+            "runs kept, as it went": lambda one: f"{one.kept:.0f}",
+            "by its processor": lambda one: f"{one.kept_by_processor:.0f}",
+            "by writing": lambda one: f"{one.kept_by_writing:.0f}",
+        },
+    )
+    return (
+        "## How many runs one command can keep\n\n"
+        f"{measured[0].hosts} hosts are played by actors that send what a real run of Cartpole "
+        f"sent (checkpoints of up to {measured[0].checkpoint / 1e3:.0f} kB), as fast as the "
+        "command hears them and writes their folders. How many runs it can keep is how many "
+        "seconds of runs it gets through in a second: as it went, with the players on the same "
+        "cores; if its processor time were all that counted; and if the disk were (files are "
+        "synchronised to it).\n\n"
+        f"{table}"
+    )
+
+
+def disasters_part(disasters: Disasters) -> str:
+    """What was killed."""
+    kinds = ", ".join(f"{count} {kind}s" for kind, count in sorted(disasters.killed.items()))
+    return (
+        "## Kills\n\n"
+        f"{sum(disasters.killed.values())} SIGKILLs at random moments ({kinds}; a node dies with "
+        "all that is on it, and another one joins), while groups of "
+        f"{disasters.runs} runs were learned. Runs went on elsewhere {disasters.went_on} times. "
+        f"Of {disasters.groups} groups, **{disasters.same}** have the bytes of quiet processes: "
+        "metrics and last checkpoints of all runs."
+    )
