@@ -105,9 +105,11 @@ class _Killer(threading.Thread):
 
 
 def _kill(chance: random.Random, kind: str) -> bool:
-    """Whether there was one."""
-    hosts = [one for one, parent, name in _processes() if "ray::_Host" in name]
-    workers = [one for one, parent, name in _processes() if parent in hosts and "spawn" in name]
+    """Whether there was one, in a cluster of this process."""
+    found = list(_processes())
+    raylets = {one for one, parent, name in found if parent == os.getpid() and "raylet" in name}
+    hosts = {one for one, parent, name in found if parent in raylets and "ray::_Host" in name}
+    workers = {one for one, parent, name in found if parent in hosts and "spawn" in name}
     candidates = workers if kind == "worker" else hosts
     if not candidates:
         return False
