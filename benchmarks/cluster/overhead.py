@@ -49,7 +49,10 @@ def several_nodes(nodes: int = _NODES) -> Iterator[Any]:
     _imported_ray()  # quiet
     from ray.cluster_utils import Cluster  # noqa: PLC0415
 
-    cluster = Cluster(head_node_args={"num_cpus": 0, "include_dashboard": False})
+    # No handlers of signals: nodes may be added in any thread, and `finally` ends them.
+    cluster = Cluster(
+        head_node_args={"num_cpus": 0, "include_dashboard": False}, shutdown_at_exit=False
+    )
     try:
         for _ in range(nodes):
             cluster.add_node(num_cpus=1)

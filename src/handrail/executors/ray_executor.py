@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import shutil
 import socket
 import sys
 from collections import deque
@@ -43,6 +44,7 @@ from handrail.executors.worker import Envelope, Worker, WorkerDied
 _WAIT = 0.1  # seconds for something to happen
 _GATHER = 0.4  # seconds that a host listens to its worker before it answers
 _LOOK = 5.0  # seconds between looks at how large the cluster is
+_GOODBYE = 5.0  # seconds for hosts to clear up
 _KNOCK = 10.0  # seconds for a cluster to be reached
 _STORE = 2**28  # bytes of shared memory, of a cluster that is started here
 
@@ -164,10 +166,12 @@ class _Host:
 
     def __init__(self, provisions: tuple[tuple[str, ...], Mapping[str, bytes]]) -> None:
         modules, files = provisions
+        self._place = Path(mkdtemp(prefix="handrail-"))
+        # Workers have the path and the variables of who starts them.
+        os.environ["TMPDIR"] = str(self._place)
         if files:
-            folder = Path(mkdtemp(prefix="handrail-modules-"))
-            Changes(whole=files).make(folder)
-            sys.path.insert(0, str(folder))  # workers have the path of who starts them
+            Changes(whole=files).make(self._place / "modules")
+            sys.path.insert(0, str(self._place / "modules"))
         self._worker = Worker(modules)
 
     def versions(self) -> dict[str, str]:
@@ -191,11 +195,20 @@ class _Host:
                 if envelopes and envelopes[-1].last:
                     break
         except WorkerDied:
+            self._clear()
             return _Answer(tuple(envelopes), died=True)
         return _Answer(tuple(envelopes))
 
     def stop(self) -> None:
         self._worker.stop()
+
+    def leave(self) -> None:
+        """With nothing left to do."""
+        self._worker.close()
+        self._clear()
+
+    def _clear(self) -> None:
+        shutil.rmtree(self._place, ignore_errors=True)
 
 
 # Who watches them
@@ -261,10 +274,8 @@ class _Hosts(Work):
             self._room = self._jobs or int(self._ray.cluster_resources().get("CPU", 0))
         busy = sum(one.number is not None for one in self._guests)
         wanted = min(busy + len(self._waiting), max(self._room, 1))
-        for guest in [one for one in self._guests if one.number is None][
-            : len(self._guests) - wanted
-        ]:
-            self._part_with(guest)
+        surplus = max(len(self._guests) - wanted, 0)
+        self._part_with(*[one for one in self._guests if one.number is None][:surplus])
         for _ in range(wanted - len(self._guests)):
             actor = self._actor.remote(self._provisions)
             self._guests.append(_Guest(actor, actor.versions.remote()))
@@ -287,11 +298,9 @@ class _Hosts(Work):
             yield End(self._waiting.popleft(), None)
         if not self._told_to_stop:
             self._told_to_stop = True
-            for guest in list(self._guests):
-                if guest.number is None:
-                    self._part_with(guest)
-                else:
-                    guest.actor.stop.remote()
+            self._part_with(*[one for one in self._guests if one.number is None])
+            for guest in self._guests:
+                guest.actor.stop.remote()
 
     def _heard(self, guest: _Guest, answer: Any) -> Iterator[Message | End]:
         from ray.exceptions import RayError, RayTaskError  # noqa: PLC0415
@@ -353,10 +362,14 @@ class _Hosts(Work):
             self._waiting.appendleft(number)
         yield what
 
-    def _part_with(self, guest: _Guest) -> None:
-        guest.held.close()
-        self._guests.remove(guest)
-        self._ray.kill(guest.actor)  # what is unreachable must not go on somewhere
+    def _part_with(self, *guests: _Guest) -> None:
+        idle = [one.actor.leave.remote() for one in guests if one.arrived and one.number is None]
+        if idle:
+            self._ray.wait(idle, num_returns=len(idle), timeout=_GOODBYE)
+        for guest in guests:
+            guest.held.close()
+            self._guests.remove(guest)
+            self._ray.kill(guest.actor)  # what is unreachable must not go on somewhere
 
     @override
     def stop(self) -> None:
@@ -369,8 +382,7 @@ class _Hosts(Work):
     @override
     def close(self) -> None:
         try:
-            for guest in list(self._guests):
-                self._part_with(guest)
+            self._part_with(*self._guests)
         finally:
             self._leave()
 
