@@ -50,9 +50,8 @@ def several_nodes(nodes: int = _NODES) -> Iterator[Any]:
     from ray.cluster_utils import Cluster  # noqa: PLC0415
 
     # No handlers of signals: nodes may be added in any thread, and `finally` ends them.
-    cluster = Cluster(
-        head_node_args={"num_cpus": 0, "include_dashboard": False}, shutdown_at_exit=False
-    )
+    head = {"num_cpus": 0, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head, shutdown_at_exit=False)
     try:
         for _ in range(nodes):
             cluster.add_node(num_cpus=1)
