@@ -118,17 +118,21 @@ def _knock(address: str) -> None:
 
 def _refuse_other_nodes(ray: Any) -> None:
     """Every machine that is there now must compute what this one would."""
+    from ray.exceptions import RayError, RayTaskError  # noqa: PLC0415
+
     nodes = [one for one in ray.nodes() if one["Alive"]]
     answers = {one["NodeID"]: _ask_node(ray, one["NodeID"]) for one in nodes}
     for node in nodes:
         place = _place_of(node)
         try:
             versions = ray.get(answers[node["NodeID"]])
-        except Exception as error:
+        except RayTaskError as error:
             raise InvalidArgument(
                 f"{place} cannot do tasks of Handrail: {str(error).strip().splitlines()[-1]} "
                 "Install the same versions there as here."
             ) from error
+        except RayError:
+            continue  # it has gone meanwhile
         refuse_other_versions(versions, place)
 
 
