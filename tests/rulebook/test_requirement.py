@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import handrail as hr
+from handrail.constraints import PlacedConstraint
 from handrail.constraints.output_bounds import AtLeast, AtMost, Between, Equal
+from handrail.rulebook import parse
 from tests.support.constraint_files import (
     HEAD,
     PLACE,
@@ -59,3 +61,47 @@ def test_any_requirement_is_refused_politely(require: str) -> None:
     parses_or_is_refused(
         f"{HEAD}constraints: [{{name: a, {where}, require: {json.dumps(require)}}}]"
     )
+
+
+PLANT = """environment: Pendulum-v1
+observations: [cos, sin, speed]
+actions: {{torque: [-2, 2]}}
+constraints:
+  - name: slow
+    region: {{cos: [-0.9, 0.9], sin: [-0.5, 0.5], speed: [2, 5]}}
+    {what}
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "weight", "lower", "upper"),
+    [
+        ("require: cos*torque >= 0.5*speed - 3", "cos", "0.5*speed - 3", None),
+        ("require: -1 <= torque + 2*sin <= 1", "1", "-1 - 2*sin", "1 - 2*sin"),
+        (  # h' = -(15 sin + 3 torque) >= -2 h
+            "barrier: {h: 8 - speed, drift: {speed: 15*sin}, gain: {speed: 3}, rate: 2}",
+            "-3",
+            "15*sin - 2*(8 - speed)",
+            None,
+        ),
+        (  # the same in steps of 0.05, with what the wind may do: h after it >= 0.9 h
+            "barrier: {h: 8 - speed, step: {speed: speed + 0.05*(15*sin + 3*torque) + wind}, "
+            "rate: 0.1, disturbance: {wind: 0.01}}",
+            "-0.15",
+            "0.9*(8 - speed) - (8 - speed - 0.75*sin) + 0.01",
+            None,
+        ),
+    ],
+)
+def test_requirements_that_depend_on_the_state(
+    what: str, weight: str, lower: str, upper: str | None
+) -> None:
+    (one,) = parse(PLANT.format(what=what), "plant.yaml").constraints
+    assert isinstance(one, PlacedConstraint)
+    assert one.region is not None
+    states = one.region.sample(50, np.random.default_rng(0))
+    asked = one.asked_at(states, 1)
+    assert asked is not None
+    for found, text in ((asked.weights[:, 0], weight), (asked.lower, lower), (asked.upper, upper)):
+        expected = np.inf if text is None else hr.Formula(text, ["cos", "sin", "speed"]).at(states)
+        np.testing.assert_allclose(np.broadcast_to(found, 50), expected, atol=1e-12)

@@ -1,7 +1,7 @@
 """What must hold, as rows; and how far a policy is from it."""
 
 from handrail.constraints.amount import Amount, amount_in_words, is_bound
-from handrail.constraints.barrier_condition import barrier, sampled_barrier
+from handrail.constraints.barrier_condition import BarrierCondition, barrier, sampled_barrier
 from handrail.constraints.constraint import (
     Constraint,
     Mean,
@@ -48,6 +48,7 @@ __all__ = [
     "Amount",
     "AtLeast",
     "AtMost",
+    "BarrierCondition",
     "Between",
     "Bounded",
     "Constraint",

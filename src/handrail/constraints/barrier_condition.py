@@ -9,7 +9,10 @@ that is affine in u. A disturbance that is known to within a box is taken at its
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
 
 from handrail.constraints.amount import Amount, check_number
 from handrail.constraints.constraint import Mean
@@ -21,8 +24,114 @@ from handrail.regions import Place
 Text = str | float
 
 
+@final
+@dataclass(frozen=True)
+class BarrierCondition:
+    """Σ weight · u ≥ bound, of the mean action u: what keeps h ≥ 0.
+
+    Attributes:
+        weights: of each dimension of the action.
+        bound: at the worst disturbance there can be.
+    """
+
+    weights: tuple[Amount, ...]
+    bound: Amount
+
+    @classmethod
+    def continuous(
+        cls,
+        h: Text,
+        drift: Mapping[str, Text],
+        gain: Mapping[str, Text | Sequence[Text]],
+        rate: float,
+        observations: Sequence[str],
+        disturbance: Mapping[str, float],
+    ) -> BarrierCondition:
+        """∇h · (f + g u) ≥ -rate · h; arguments as for `barrier`."""
+        _check_rate(rate, "above 0", at_most=math.inf)
+        _check_keys(observations, drift=drift, gain=gain)
+        names = [*observations, *disturbance]
+        level = _read("h", h, observations).over(names)
+        slopes = {key: level.derivative(index) for index, key in enumerate(observations)}
+        moves = {key: _read(f"drift of {key}", text, names) for key, text in drift.items()}
+        columns = {
+            key: [_read(f"gain of {key}", one, observations).over(names) for one in _several(text)]
+            for key, text in gain.items()
+        }
+        by_itself = _sum(names, [_product(slopes[key], one) for key, one in moves.items()])
+        weights = [
+            _sum(names, [_product(slopes[key], one[a]) for key, one in columns.items()])
+            for a in range(_n_actions(columns))
+        ]
+        needed = _sum(names, [_scaled(level, -rate), _scaled(by_itself, -1.0)])
+        return cls._at_worst(needed, weights, observations, disturbance)
+
+    @classmethod
+    def sampled(
+        cls,
+        h: Text,
+        step: Mapping[str, Text],
+        rate: float,
+        observations: Sequence[str],
+        actions: Sequence[str],
+        disturbance: Mapping[str, float],
+    ) -> BarrierCondition:
+        """h(step(s, u)) ≥ (1 - rate) · h(s); arguments as for `sampled_barrier`."""
+        _check_rate(rate, "above 0 and at most 1", at_most=1.0)
+        _check_keys(observations, step=step)
+        names = [*observations, *disturbance, *actions]
+        level = _read("h", h, observations)
+        after = [
+            _read(f"step of {key}", step[key], names) if key in step else Formula(key, names)
+            for key in observations
+        ]
+        then = level.at_formulas(after)
+        acted = range(len(observations) + len(disturbance), len(names))
+        weights = [then.derivative(index) for index in acted]
+        if any(one.depends_on(index) for one in weights for index in acted):
+            raise InvalidConstraint(
+                f"barrier: h after a step, {then.text}, is not affine in {', '.join(actions)}. "
+                "Choose an h that is affine in what the action moves."
+            )
+        rest = then.at_zero(acted)
+        needed = _sum(names, [_scaled(level.over(names), 1.0 - rate), _scaled(rest, -1.0)])
+        return cls._at_worst(needed, weights, observations, disturbance)
+
+    @classmethod
+    def _at_worst(
+        cls,
+        needed: Formula,
+        weights: Sequence[Formula],
+        observations: Sequence[str],
+        disturbance: Mapping[str, float],
+    ) -> BarrierCondition:
+        unknown = range(len(observations), len(observations) + len(disturbance))
+        for one in weights:
+            if any(one.depends_on(index) for index in unknown):
+                raise InvalidConstraint(
+                    f"barrier: what the action does, {one.text}, depends on a disturbance "
+                    f"({', '.join(disturbance)}). Only what moves by itself may."
+                )
+        worst = [needed.at_zero(unknown)]
+        for index, (key, size) in zip(unknown, disturbance.items(), strict=True):
+            check_number(size, f"The disturbance {key}")
+            slope = needed.derivative(index)
+            if any(slope.depends_on(other) for other in unknown):
+                raise InvalidConstraint(
+                    f"barrier: h is not affine in the disturbance {key!r}, so its worst value is "
+                    "not known."
+                )
+            worst.append(_scaled(Formula.applied("abs", slope), abs(float(size))))
+        bound = _sum(needed.names, worst).over(observations)
+        return cls(tuple(_amount(one.over(observations)) for one in weights), _amount(bound))
+
+    def at(self, where: Place, name: str) -> AtLeast:
+        """As a constraint at every state of a place."""
+        return AtLeast(self.bound, Mean(dict(enumerate(self.weights))), where, name)
+
+
 def barrier(
-    h: str,
+    h: Text,
     drift: Mapping[str, Text],
     gain: Mapping[str, Text | Sequence[Text]],
     rate: float,
@@ -45,34 +154,13 @@ def barrier(
         disturbance: how large each is at most, up or down; their names may stand in `drift`.
         name: for tables and messages.
     """
-    _check_rate(rate, "above 0", below=float("inf"))
     unknown = dict(disturbance or {})
-    names = [*observations, *unknown]
-    level = _read("h", h, observations).over(names)
-    moves = {key: _read(f"drift of {key}", text, names) for key, text in drift.items()}
-    columns = {
-        key: [_read(f"gain of {key}", one, observations).over(names) for one in _several(text)]
-        for key, text in gain.items()
-    }
-    _check_keys(observations, drift=drift, gain=gain)
-    slopes = {key: level.derivative(index) for index, key in enumerate(observations)}
-    by_itself = _sum(names, [_product(slopes[key], one) for key, one in moves.items()])
-    n_actions = {len(one) for one in columns.values()}
-    if len(n_actions) != 1:
-        raise InvalidConstraint(
-            f"barrier: `gain` has {sorted(n_actions)} formulas for different observations: "
-            "expected one for each dimension of the action, of every observation that it names."
-        )
-    weights = [
-        _sum(names, [_product(slopes[key], one[a]) for key, one in columns.items()])
-        for a in range(n_actions.pop())
-    ]
-    needed = _sum(names, [_scaled(level, -rate), _scaled(by_itself, -1.0)])
-    return _at_least(needed, weights, where, name, observations, unknown)
+    condition = BarrierCondition.continuous(h, drift, gain, rate, observations, unknown)
+    return condition.at(where, name)
 
 
 def sampled_barrier(
-    h: str,
+    h: Text,
     step: Mapping[str, Text],
     rate: float,
     where: Place,
@@ -95,61 +183,19 @@ def sampled_barrier(
         disturbance: how large each is at most, up or down; their names may stand in `step`.
         name: for tables and messages.
     """
-    _check_rate(rate, "above 0 and at most 1", below=1.0)
     unknown = dict(disturbance or {})
-    names = [*observations, *unknown, *actions]
-    _check_keys(observations, step=step)
-    level = _read("h", h, observations)
-    after = [
-        _read(f"step of {key}", step[key], names) if key in step else Formula(key, names)
-        for key in observations
-    ]
-    then = level.at_formulas(after)
-    first = len(observations) + len(unknown)
-    weights = [then.derivative(first + a) for a in range(len(actions))]
-    if any(one.depends_on(first + a) for one in weights for a in range(len(actions))):
+    condition = BarrierCondition.sampled(h, step, rate, observations, actions, unknown)
+    return condition.at(where, name)
+
+
+def _n_actions(columns: Mapping[str, Sequence[Formula]]) -> int:
+    counts = {len(one) for one in columns.values()}
+    if len(counts) != 1:
         raise InvalidConstraint(
-            f"barrier: h after a step, {then.text}, is not affine in {', '.join(actions)}. Choose "
-            "an h that is affine in what the action moves, or a region of points."
+            f"barrier: `gain` has {sorted(counts)} formulas for different observations: expected "
+            "one for each dimension of the action, of every observation that it names."
         )
-    rest = then.at_zero(range(first, len(names)))
-    needed = _sum(names, [_scaled(level.over(names), 1.0 - rate), _scaled(rest, -1.0)])
-    return _at_least(needed, weights, where, name, observations, unknown)
-
-
-def _at_least(
-    needed: Formula,
-    weights: Sequence[Formula],
-    where: Place,
-    name: str,
-    observations: Sequence[str],
-    disturbance: Mapping[str, float],
-) -> AtLeast:
-    """Σ weight · u ≥ needed, at the worst disturbance there can be."""
-    first = len(observations)
-    for one in weights:
-        if any(one.depends_on(first + k) for k in range(len(disturbance))):
-            raise InvalidConstraint(
-                f"barrier: what the action does, {one.text}, depends on a disturbance "
-                f"({', '.join(disturbance)}). Only what moves by itself may."
-            )
-    worst = [needed.at_zero(range(first, first + len(disturbance)))]
-    for k, (key, size) in enumerate(disturbance.items()):
-        check_number(size, f"The disturbance {key}")
-        slope = needed.derivative(first + k)
-        if any(slope.depends_on(first + other) for other in range(len(disturbance))):
-            raise InvalidConstraint(
-                f"barrier: h is not affine in the disturbance {key!r}, so its worst value is not "
-                "known."
-            )
-        worst.append(_scaled(Formula.applied("abs", slope), abs(float(size))))
-    bound = _sum(needed.names, worst).over(observations)
-    return AtLeast(
-        bound if bound.number is None else bound.number,
-        Mean({a: _amount(one.over(observations)) for a, one in enumerate(weights)}),
-        where,
-        name,
-    )
+    return counts.pop()
 
 
 def _amount(formula: Formula) -> Amount:
@@ -182,9 +228,9 @@ def _scaled(formula: Formula, factor: float) -> Formula:
     return _product(Formula.of_number(factor, formula.names), formula)
 
 
-def _check_rate(rate: float, expected: str, below: float) -> None:
+def _check_rate(rate: float, expected: str, at_most: float) -> None:
     check_number(rate, "The rate")
-    if not 0.0 < rate <= below:
+    if not 0.0 < rate <= at_most:
         raise InvalidConstraint(f"The rate must be {expected}, but got {rate:g}.")
 
 

@@ -21,11 +21,12 @@ from handrail.rulebook.region_schema import SHAPES
 from handrail.rulebook.requirement import (
     DeclaredActions,
     Requirement,
+    barrier_requirement,
     constrain,
     parse_requirement,
     refuse_out_of_range,
 )
-from handrail.rulebook.schema import MAX_CONSTRAINTS, ConstraintEntry, File
+from handrail.rulebook.schema import MAX_CONSTRAINTS, BarrierEntry, ConstraintEntry, File
 from handrail.rulebook.source import KeyPath, Source, Spot
 from handrail.rulebook.states_entry import (
     Room,
@@ -149,6 +150,8 @@ def _groups(
         raise source.spot((*path, "require")).error(
             "the table has a column 'require' already. Remove the key or the column."
         )
+    if entry.barrier is not None:
+        return [_barrier(source, path, entry, entry.barrier, table, file)]
     if entry.require is None and not table.has_requirements:
         column = ", or a last column 'require' to the table" if entry.region is None else ""
         raise source.spot(path).error(
@@ -157,6 +160,26 @@ def _groups(
     if table.has_requirements:
         return _groups_of_rows(table, file)
     return _groups_of_key(source, (*path, "require"), entry.require, table, file)
+
+
+def _barrier(
+    source: Source,
+    path: KeyPath,
+    entry: ConstraintEntry,
+    barrier: BarrierEntry,
+    table: StatesTable,
+    file: File,
+) -> _Group:
+    spot = source.spot((*path, "barrier"))
+    if entry.require is not None or table.has_requirements:
+        raise spot.error("a constraint requires something, or is a barrier. Write two constraints.")
+    try:
+        requirement = barrier_requirement(
+            barrier, DeclaredActions.of(file.actions), file.observations
+        )
+    except InvalidConstraint as error:
+        raise spot.error(str(error).removeprefix("barrier: ")) from None
+    return _Group(spot, requirement, list(table.rows))
 
 
 def _groups_of_rows(table: StatesTable, file: File) -> list[_Group]:

@@ -121,7 +121,7 @@ Formula: TypeAlias = Annotated[
     Discriminator(
         tag_by_type(text=str, number=(int, float)),
         custom_error_type="formula",
-        custom_error_message='expected a number, or an expression in t such as "0.05*cos(t) - 0.2"',
+        custom_error_message='expected a number, or an expression such as "0.05*cos(t) - 0.2"',
     ),
 ]
 

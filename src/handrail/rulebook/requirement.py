@@ -8,6 +8,7 @@ when it is read, in the file's own names.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import final
@@ -18,6 +19,7 @@ from handrail.constraints import (
     Amount,
     AtLeast,
     AtMost,
+    BarrierCondition,
     Between,
     Equal,
     PlacedConstraint,
@@ -37,6 +39,7 @@ from handrail.formulas import (
 from handrail.policies import MEAN, PROBABILITY, Quantity
 from handrail.regions import Place, Points
 from handrail.rulebook.findings import file_words
+from handrail.rulebook.schema import BarrierEntry
 
 _FORM = (
     "A requirement reads like: right >= 0.95, 0.2 <= left <= 0.4, 0.5*left + right <= 0.8, "
@@ -112,12 +115,10 @@ def parse_requirement(
     Raises:
         InvalidConstraint: if it cannot be read, or asks for what no policy can do.
     """
-    try:
-        requirement = _of_numbers(text, actions)
-    except UnknownName as error:
-        if error.name not in observations:
-            raise
+    written = set(re.findall(r"[^\W\d]\w*(?!\w|\s*\()", text)) - set(actions.names)
+    if written & set(observations):
         return _depending_on_state(text, actions, observations)
+    requirement = _of_numbers(text, actions)
     _refuse_impossible(requirement, actions)
     return requirement
 
@@ -155,6 +156,41 @@ def _depending_on_state(
         lower=-math.inf if bounds.lower is None else _amount(bounds.lower),
         upper=math.inf if bounds.upper is None else _amount(bounds.upper),
         text=" ".join(text.split()),
+    )
+
+
+def barrier_requirement(
+    barrier: BarrierEntry, actions: DeclaredActions, observations: Sequence[str]
+) -> Requirement:
+    """A barrier condition as a requirement on continuous actions.
+
+    Raises:
+        InvalidConstraint: if it cannot be read, or is none.
+    """
+    if actions.ranges is None:
+        raise InvalidConstraint(
+            "a barrier is a condition on continuous actions, but those of this file are discrete: "
+            f"{', '.join(actions.names)}."
+        )
+    if barrier.step:
+        condition = BarrierCondition.sampled(
+            barrier.h, barrier.step, barrier.rate, observations, actions.names, barrier.disturbance
+        )
+    else:
+        condition = BarrierCondition.continuous(
+            barrier.h, barrier.drift, barrier.gain, barrier.rate, observations, barrier.disturbance
+        )
+    if len(condition.weights) != len(actions):
+        raise InvalidConstraint(
+            f"`gain` has {len(condition.weights)} expressions for each observation, but there are "
+            f"{len(actions)} actions: {', '.join(actions.names)}. Give a list with one for each."
+        )
+    return Requirement(
+        quantity=actions.quantity,
+        weights={index: one for index, one in enumerate(condition.weights) if one != 0.0},
+        lower=condition.bound,
+        upper=math.inf,
+        text=f"keep {barrier.h} >= 0 (barrier, rate {barrier.rate:g})",
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Any, TypeAlias, final
+from typing import Annotated, Any, Self, TypeAlias, final
 
 from pydantic import (
     AfterValidator,
@@ -29,6 +29,8 @@ from handrail.rulebook.region_schema import (
     MAPPING,
     NUMBER,
     TEXT,
+    Formula,
+    Number,
     RegionOrUnion,
     tag_by_type,
 )
@@ -105,6 +107,35 @@ Where: TypeAlias = Annotated[dict[str, Values], Field(min_length=1)]
 
 
 @final
+class BarrierEntry(BaseModel):
+    """What keeps h at 0 or above: of a plant in continuous time (drift and gain), or in steps."""
+
+    model_config = STRICT
+
+    h: Formula
+    """An expression of observations, which is to stay at 0 or above."""
+    drift: dict[str, Formula] = {}
+    """How fast each observation moves by itself."""
+    gain: dict[str, Formula | Annotated[list[Formula], Field(min_length=1)]] = {}
+    """How much faster per unit of the action; of several actions, a list with one for each."""
+    step: dict[str, Formula] = {}
+    """Instead of drift and gain: what each observation is after a step, with names of actions."""
+    rate: Annotated[Number, Field(gt=0.0)]
+    """How fast h may fall towards 0: h' >= -rate*h; of steps, the share of h that one may lose."""
+    disturbance: dict[str, Annotated[Number, Field(ge=0.0)]] = {}
+    """Names that may stand in drift or step, and how large each is at most, up or down."""
+
+    @model_validator(mode="after")
+    def _is_one_plant(self) -> Self:
+        if bool(self.step) == bool(self.gain or self.drift) or (self.drift and not self.gain):
+            raise PydanticCustomError(
+                "plant",
+                "expected either `gain` (and `drift`, if the plant moves by itself), or `step`",
+            )
+        return self
+
+
+@final
 class ConstraintEntry(BaseModel):
     """What the policy must do, and where."""
 
@@ -153,6 +184,8 @@ class ConstraintEntry(BaseModel):
     ) = None
     """What the probabilities of actions (right >= 0.95), or continuous actions in the mean
     (torque >= 0.5), must obey at these states."""
+    barrier: BarrierEntry | None = None
+    """Instead of require, of continuous actions: a barrier condition on the mean action."""
     priority: Annotated[float, Field(gt=0.0)] = 1.0
     """How much more than others it matters when constraints are soft."""
 
