@@ -14,7 +14,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; assert sys.version_info >= (3, 11), 'Handrail needs Python 3.11 or newer'"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[box2d,fast,tensorboard,sb3,onnx,ray,slurm,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[box2d,fast,tensorboard,sb3,onnx,optuna,ray,slurm,dev]"
 	@touch $@
 
 # RLlib pins its Gymnasium, whose extra for Box2D builds it from source: Box2D has wheels.

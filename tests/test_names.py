@@ -37,6 +37,7 @@ ELSEWHERE = {  # commands that are in the module of another, which they belong t
 ABOUT_MORE = {  # tests that are not about one module
     "test_names.py": "every module",
     "test_portability.py": "every module",
+    "cli/test_json.py": "every command",
     "cli/test_wheel.py": "the command line as it is installed",
     "docs/test_paper.py": "docs/explanation/paper.md",
     "fuzz/test_certificates.py": "files of certificates, from reading to proving again",

@@ -6,16 +6,58 @@ import json
 import shlex
 import signal
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import handrail as hr
+from handrail.errors import HandrailError
+from handrail.executors.executor import End, Executor, Message, Task, Work
 from handrail.runs.metrics import METRICS
 from handrail.runs.run import Run
 from tests.cli.conftest import Caller, start
 from tests.runs.test_run import TEXT
 
 IMPORT = ("--import", "tests.runs.test_run")
+
+
+class Here(Executor):
+    """Does tasks in this process: to start others takes longer than these tests."""
+
+    def begin(self, tasks: Sequence[Task]) -> Work:
+        return Undone(tasks)
+
+
+class Undone(Work):
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._left = list(enumerate(tasks))
+
+    def events(self) -> Iterator[Message | End]:
+        number, task = self._left.pop(0)
+        messages: list[Any] = []
+        failure = None
+        try:
+            task.run(messages.append, lambda: False)
+        except HandrailError as error:
+            failure = f"{task.name}: {error}"
+        yield from (Message(number, one) for one in messages)
+        yield End(number, failure)
+
+    def stop(self) -> None:
+        pass
+
+    def kill(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hr.executors, "executor_named", lambda *_: Here())
 
 
 @pytest.fixture
@@ -25,6 +67,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("here")
 def test_a_grid_of_ordinary_runs_compared(file: Path, handrail: Caller) -> None:
     sweep = file.parent / "sweep"
     command = (
@@ -43,7 +86,7 @@ def test_a_grid_of_ordinary_runs_compared(file: Path, handrail: Caller) -> None:
     grid = ("--grid", "enforcement=exact,none")
     code, out, error = handrail(*command, *grid, "--seeds", "2")
     assert code == 0, error
-    assert f"corridor: 2 settings, 4 runs, 4 to learn, in {sweep}" in out
+    assert f"{sweep}: 2 settings, 4 runs, 4 to learn" in out
     assert "Average score of the last 3 of 6 episodes" in out
     assert (sweep / "comparison" / "standings.png").exists()
     kept = {path: path.read_bytes() for path in sweep.glob(f"*/*/{METRICS}")}
@@ -83,6 +126,7 @@ def test_values_are_checked_before_anything_starts(file: Path, handrail: Caller)
     assert not sweep.exists()
 
 
+@pytest.mark.usefixtures("here")
 def test_a_setting_that_fails_is_told_and_the_others_are_compared(
     file: Path, handrail: Caller
 ) -> None:
@@ -123,3 +167,46 @@ def test_ctrl_c_loses_nothing_and_says_what_to_type(tmp_path: Path, file: Path) 
     assert f"Stopped. Continue with: {typed}" in out
     run = Run.open(metrics.parent)
     assert len(run.records()) == run.agent().episodes > 0
+
+
+@pytest.mark.usefixtures("here")
+def test_a_search(file: Path, handrail: Caller) -> None:
+    pytest.importorskip("optuna", reason='a search needs Optuna: pip install "handrail[optuna]"')
+    sweep = file.parent / "sweep"
+    command = (
+        *("sweep", file, "--out", sweep, "--episodes", "4", "--seeds", "1", "--jobs", "1"),
+        *("--set", "enforcement=none", "--search", "optuna", "--space", "hidden=4..40:log"),
+        *("--space", "baseline=none,value", *IMPORT),
+    )
+    code, out, error = handrail(*command, "--trials", "2")
+    assert code == 0, error
+    assert f"{sweep}: 2 trials (2 complete)" in out
+    assert "Average score of all 4 episodes" in out
+    code, out, _ = handrail(*command, "--trials", "2", "--json", "--no-report")
+    assert code == 0
+    answer = json.loads(out)
+    first, second = answer["trials"]
+    assert first["score"] >= second["score"]
+    assert first["state"] == second["state"] == "complete"
+    assert set(first["settings"]) == {"hidden", "baseline"}
+    assert answer["comparison"]["groups"][0]["folder"] == first["folder"]
+    assert answer["comparison"]["groups"][0]["end"]["mean"] == pytest.approx(first["score"])
+    assert Run.open(Path(first["folder"]) / "seed-4").finished
+
+
+def test_spaces_are_checked_before_anything_starts(file: Path, handrail: Caller) -> None:
+    sweep = file.parent / "sweep"
+    search = ("--search", "optuna")
+    for options, words in (
+        (("--space", "step_size=1e-5..1e-3:log"), "What is to be swept? Either a grid"),
+        ((*search, "--grid", "step_size=1,2"), "What is to be swept? Either a grid"),
+        ((*search, "--space", "step_size=1e-5..1e-3:lg"), "expected name=low..high or name=low"),
+        ((*search, "--space", "step_size=a..b"), "expected name=low..high or name=low"),
+        ((*search, "--space", "discount=0.5..2"), "--space discount=2: corridor, settings.disco"),
+        ((*search, "--space", "hidden=9..3"), "--space hidden=9..3: expected a range with low"),
+        ((*search, "--space", "hidden="), "--space hidden=: expected name=value,value"),
+    ):
+        code, _, error = handrail("sweep", file, "--out", sweep, *IMPORT, *options)
+        assert code == 2
+        assert words in error
+    assert not sweep.exists()

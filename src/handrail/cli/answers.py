@@ -6,13 +6,14 @@ writes them; a test says when that is due.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import handrail as hr
 from handrail._text import visible
+from handrail.cli.console import in_json
 
 SCHEMA, ENVIRONMENTS = "constraints.schema.json", "environments.txt"
+ENVIRONMENTS_JSON = "environments.json"
 
 FOLDER = Path(__file__).parent / "texts"
 
@@ -24,6 +25,9 @@ def answer(name: str) -> str:
 
 def make_answers() -> dict[str, str]:
     """Every answer by its name, as the library gives it now."""
-    schema = json.dumps(hr.rulebook.json_schema(), indent=2, ensure_ascii=False)
-    environments = "\n".join(visible(str(one)) for one in hr.rulebook.overviews())
-    return {SCHEMA: f"{schema}\n", ENVIRONMENTS: f"{environments}\n"}
+    found = hr.rulebook.overviews()
+    return {
+        SCHEMA: in_json(hr.rulebook.json_schema()),
+        ENVIRONMENTS: "".join(f"{visible(str(one))}\n" for one in found),
+        ENVIRONMENTS_JSON: in_json(found),
+    }

@@ -16,13 +16,14 @@ from typing import Annotated, Any
 import typer
 
 import handrail as hr
-from handrail.cli.answers import ENVIRONMENTS, SCHEMA, answer
+from handrail.cli.answers import ENVIRONMENTS, ENVIRONMENTS_JSON, SCHEMA, answer
 from handrail.cli.check import check
 from handrail.cli.compare import compare
 from handrail.cli.console import complain, disk_refusal
 from handrail.cli.edit import edit
 from handrail.cli.evaluate import evaluate
 from handrail.cli.export import export
+from handrail.cli.options import Json
 from handrail.cli.play import play
 from handrail.cli.prove import prove, verify
 from handrail.cli.show import show
@@ -79,9 +80,9 @@ def handrail(
     """Reinforcement learning that obeys: constraints on the policy, held from the first step."""
 
 
-def environments() -> None:
+def environments(json: Json = False) -> None:
     """List the bundled constraint files."""
-    typer.echo(answer(ENVIRONMENTS), nl=False)
+    typer.echo(answer(ENVIRONMENTS_JSON if json else ENVIRONMENTS), nl=False)
 
 
 def schema() -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 import handrail as hr
-from handrail.cli.console import note, say
-from handrail.cli.options import Imports, RuleFile, import_modules, settings_of
+from handrail.cli.console import note, say, say_json
+from handrail.cli.options import Imports, Json, RuleFile, import_modules, settings_of
 from handrail.errors import HandrailError
+
+_CONTRADICTORY = "These constraints contradict each other. Relax one of each conflict."
 
 
 def check(
@@ -21,31 +23,36 @@ def check(
     change: Annotated[
         list[str] | None, typer.Option("--set", help="How constraints are held: reach=10, ….")
     ] = None,
+    json: Json = False,
     modules: Imports = None,
 ) -> None:
     """Say in words what a constraint file asks for, and try it on a fresh network."""
     import_modules(modules)
     book = hr.rulebook.with_settings(hr.load_rulebook(file), **settings_of(change, seed=seed))
     env = book.make_environment()
-    say(book)
-    _note_states_outside(book, env)
     policy = hr.runs.make_policy(book, env)
-    _note_wide_regions(book, policy)
+    notes = [*_states_outside(book, env), *_too_wide_regions(book, policy)]
+    if json:
+        _answer(book, policy, notes)
+        return
+    say(book)
+    for one in notes:
+        note(one)
     _try(book, policy)
 
 
-def _note_states_outside(book: hr.Rulebook, env: Any) -> None:
+def _states_outside(book: hr.Rulebook, env: Any) -> Iterator[str]:
     for one in book.constraints:
         outside = hr.rulebook.states_outside(env, one.states)
         if outside:
             of = "that stand for" if _on_region(one) else "of"
-            note(
+            yield (
                 f"{outside} of {len(one.states)} states {of} {one.name!r} lie outside the "
                 "observation space."
             )
 
 
-def _note_wide_regions(book: hr.Rulebook, policy: hr.Policy) -> None:
+def _too_wide_regions(book: hr.Rulebook, policy: hr.Policy) -> Iterator[str]:
     """Where states that are chosen one at a time cannot stand for a region, and how to cut it."""
     selection = book.settings.selection
     if book.settings.enforcement != "one_step" or isinstance(selection, hr.Everywhere):
@@ -55,7 +62,7 @@ def _note_wide_regions(book: hr.Rulebook, policy: hr.Policy) -> None:
         name, least = min(regions, key=lambda one: one[1].share)
         more = f" and {len(regions) - 1} more" if len(regions) > 1 else ""
         along, parts = book.observations[coordinate], max(one.parts for _, one in regions)
-        note(
+        yield (
             f"{name!r}{more}: too wide in {along} for {states} at a time ({selection.strategy}). A "
             f"step that moves the policy by 1 at {along} = {least.moved:g} moves it by "
             f"{least.share:.2g} at {along} = {least.reached:g}. Cut along {along} into {parts} "
@@ -76,15 +83,58 @@ def _wide_regions(
     return wide
 
 
-def _try(book: hr.Rulebook, policy: hr.Policy) -> None:
+def _answer(book: hr.Rulebook, policy: hr.Policy, notes: Sequence[str]) -> None:
+    """The same for programs: also that constraints contradict each other, and which."""
+    diagnosis = _diagnosed(book, policy)
+    held = _first_holding(book) if diagnosis.feasible else None
+    say_json(
+        {
+            "name": book.name,
+            "environment": book.environment.id,
+            "observations": book.observations,
+            "actions": book.actions,
+            "constraints": book.sentences,
+            "notes": notes,
+            "feasible": diagnosis.feasible,
+            "diagnosis": {**vars(diagnosis), "conflicts": list(map(str, diagnosis.conflicts))},
+            "held": None if held is None else _holding_fields(held, book),
+            "covers_both_sides": _cover_both_sides(book, policy),
+        }
+    )
+    if not diagnosis.feasible:
+        raise HandrailError(_CONTRADICTORY)
+
+
+def _holding_fields(held: hr.Enforcement, book: hr.Rulebook) -> dict[str, Any]:
+    influence = held.influence
+    return {
+        "worst_violation": held.worst_violation,
+        "tolerance": held.tolerance,
+        "iterations": held.iterations,
+        "parameter_change": held.parameter_change,
+        "influence": None if influence is None else influence_fields(influence, book),
+    }
+
+
+def influence_fields(influence: hr.enforcement.Influence, book: hr.Rulebook) -> dict[str, Any]:
+    """What programs get to know of it."""
+    action = book.actions[influence.action]
+    return {**vars(influence), "quantity": influence.quantity.name, "action": action}
+
+
+def _diagnosed(book: hr.Rulebook, policy: hr.Policy) -> hr.Diagnosis:
     impossible = hr.enforcement.contradiction(hr.constraints.expand(book.constraints, policy))
     if impossible:
         raise HandrailError(impossible)
-    diagnosis = hr.diagnose(policy, book.constraints)
+    return hr.diagnose(policy, book.constraints)
+
+
+def _try(book: hr.Rulebook, policy: hr.Policy) -> None:
+    diagnosis = _diagnosed(book, policy)
     regions = ", regions by 100 states each" if any(map(_on_region, book.constraints)) else ""
     say(f"On a fresh network (seed {book.settings.seed}{regions}): {diagnosis}")
     if not diagnosis.feasible:
-        raise HandrailError("These constraints contradict each other. Relax one of each conflict.")
+        raise HandrailError(_CONTRADICTORY)
     held = _first_holding(book)
     alone = replace(held, influence=None)
     say(f"All constraints can hold together. {alone}", colour="green")
@@ -103,8 +153,7 @@ def _first_holding(book: hr.Rulebook) -> hr.Enforcement:
 
 def _reach_in_words(book: hr.Rulebook, policy: hr.Policy) -> str:
     """Whether the constraints leave room for every choice, and how far they move the others."""
-    rows = hr.constraints.expand(book.constraints, policy).rows(per_region=1)
-    both = hr.enforcement.cover_both_sides(rows)
+    both = _cover_both_sides(book, policy)
     sides = (
         "The constraints cover both sides of a choice"
         if both
@@ -117,6 +166,11 @@ def _reach_in_words(book: hr.Rulebook, policy: hr.Policy) -> str:
         return f"{sides}, so they are advice for everywhere (reach {advice:g})."
     reach = f"reach {_number(little)}; as advice for everywhere: --set reach={advice:g}"
     return f"{sides}, so they move the rest as little as they can ({reach})."
+
+
+def _cover_both_sides(book: hr.Rulebook, policy: hr.Policy) -> bool:
+    rows = hr.constraints.expand(book.constraints, policy).rows(per_region=1)
+    return hr.enforcement.cover_both_sides(rows)
 
 
 def _number(reach: float | hr.settings.Fading) -> str:

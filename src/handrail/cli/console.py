@@ -29,21 +29,26 @@ def say(answer: object, colour: str | None = None) -> None:
 
 def say_json(answer: object) -> None:
     """An answer for programs, all there is on standard output."""
-    typer.echo(json.dumps(plain(answer), indent=2, ensure_ascii=False, allow_nan=False))
+    typer.echo(in_json(answer), nl=False)
 
 
-def plain(answer: Any) -> Any:
+def in_json(answer: object) -> str:
+    """A document, its last line ended."""
+    return f"{json.dumps(_plain(answer), indent=2, ensure_ascii=False, allow_nan=False)}\n"
+
+
+def _plain(answer: Any) -> Any:
     """As JSON has it: dataclasses by their fields, arrays as lists; what is no number is null."""
     if is_dataclass(answer) and not isinstance(answer, type):
-        return {one.name: plain(getattr(answer, one.name)) for one in fields(answer)}
+        return {one.name: _plain(getattr(answer, one.name)) for one in fields(answer)}
     if isinstance(answer, Mapping):
-        return {str(key): plain(value) for key, value in answer.items()}
+        return {str(key): _plain(value) for key, value in answer.items()}
     if isinstance(answer, list | tuple):
-        return [plain(one) for one in answer]
+        return [_plain(one) for one in answer]
     if isinstance(answer, PurePath):
         return str(answer)
     if hasattr(answer, "tolist"):  # of numpy, which takes long to import
-        return plain(answer.tolist())
+        return _plain(answer.tolist())
     return None if isinstance(answer, float) and not math.isfinite(answer) else answer
 
 

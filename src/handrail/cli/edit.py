@@ -12,10 +12,13 @@ import typer
 
 import handrail as hr
 from handrail._text import visible
-from handrail.cli.console import note, say, show
+from handrail.cli.check import influence_fields
+from handrail.cli.console import note, say, say_json, show
+from handrail.cli.evaluate import row_fields
 from handrail.cli.options import (
     At,
     Imports,
+    Json,
     Over,
     import_modules,
     plane_of,
@@ -64,6 +67,7 @@ def edit(
         list[str] | None,
         typer.Option("--set", help="How constraints are held: selection=…, tolerance=…."),
     ] = None,
+    json: Json = False,
     modules: Imports = None,
 ) -> None:
     """Change a trained policy as little as possible so that constraints hold; it acts nowhere."""
@@ -77,7 +81,7 @@ def edit(
     subject.check_constraints_of(book)
     references = _references(book, states)
     plane = plane_of(book, over, at)
-    if subject.note:
+    if subject.note and not json:
         note(subject.note)
     before = subject.policy.with_module(deepcopy(subject.policy.module))
     result = hr.edit(
@@ -91,15 +95,34 @@ def edit(
     ).raise_if_refused()
     with _storing(target):
         subject.save(target, book)
-    _report(path, subject, before, result, book)
-    say(f"Wrote {target}.")
-    if plane is None:
+    if not json:
+        _report(path, subject, before, result, book)
+        say(f"Wrote {target}.")
+    if plane is not None:
+        figure = hr.report.change_figure(before, subject.policy, book, plane, mark=result.influence)
+        with _storing(drawing):
+            hr.report.save_figure(figure, drawing)
+    if json:
+        files = {"edited": target, "picture": None if plane is None else drawing}
+        say_json({"note": subject.note, **files, **_fields(result, book)})
+    elif plane is None:
         say("No picture: there is only one observation, so no plane to draw.")
-        return
-    figure = hr.report.change_figure(before, subject.policy, book, plane, mark=result.influence)
-    with _storing(drawing):
-        hr.report.save_figure(figure, drawing)
-    say(f"Wrote {drawing}.")
+    else:
+        say(f"Wrote {drawing}.")
+
+
+def _fields(result: hr.Edit, book: hr.Rulebook) -> dict[str, Any]:
+    """What programs get to know of it."""
+    return {
+        "tolerance": result.tolerance,
+        "before": row_fields(result.before),
+        "after": row_fields(result.after),
+        "worst_violation": result.enforcement.worst_violation,
+        "iterations": result.enforcement.iterations,
+        "proven": result.enforcement.proven,
+        "relative_change": result.relative_change,
+        "influence": influence_fields(result.influence, book),
+    }
 
 
 def _report(

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, final
 
 import typer
 
 import handrail as hr
-from handrail.cli.console import note, say, show
-from handrail.cli.options import Deterministic, Imports, import_modules
+from handrail.cli.console import note, say, say_json, show
+from handrail.cli.options import Deterministic, Imports, Json, import_modules
 from handrail.errors import InvalidArgument
+
+
+@final
+@dataclass(frozen=True)
+class _Played:
+    """What a policy did, and what is to be known about it."""
+
+    who: str
+    note: str
+    evaluation: hr.Evaluation
+    fresh: hr.constraints.FreshMeasurement | None
 
 
 def evaluate(
@@ -35,19 +48,32 @@ def evaluate(
     fresh: Annotated[
         int, typer.Option(min=0, help="Measure regions on so many fresh states in all, too.")
     ] = 0,
+    json: Json = False,
     modules: Imports = None,
 ) -> None:
     """Play without learning: scores, and whether the constraints hold."""
     import_modules(modules)
     if path.is_dir() and constraints is None:
-        for run in hr.runs.open_runs(path):
-            _evaluate_run(run, episodes, deterministic, rows, fresh)
+        runs = hr.runs.open_runs(path)
+        played: Iterator[_Played] = (
+            _evaluate_run(run, episodes, deterministic, fresh) for run in runs
+        )
+    else:
+        played = _evaluate_policy(path, constraints, episodes, deterministic, fresh)
+    if json:
+        say_json({"policies": [_fields(one, rows) for one in played]})
         return
+    for one in played:
+        _say(one, rows)
+
+
+def _evaluate_policy(
+    path: Path, constraints: str | None, episodes: int, deterministic: bool, fresh: int
+) -> Iterator[_Played]:
+    """The one policy in a file, or of a run by other constraints."""
     book = None if constraints is None else hr.load_rulebook(constraints)
     opened = hr.runs.open_policy(path, "Other constraints are measured of one policy", book)
     source = opened if book is None else opened.with_constraints_of(book)
-    if source.note:
-        note(source.note)
     evaluation = hr.evaluate(
         source.policy,
         _stage(source, path),
@@ -56,21 +82,24 @@ def evaluate(
         deterministic,
         tolerance=source.tolerance,
     )
-    _say(source.description, evaluation, rows)
+    measured = None
     if fresh and source.constraints:
-        say(hr.constraints.measure_fresh(source.policy, source.constraints, fresh, seed=0))
+        measured = hr.constraints.measure_fresh(source.policy, source.constraints, fresh, seed=0)
+    yield _Played(source.description, source.note, evaluation, measured)
 
 
-def _evaluate_run(run: hr.Run, episodes: int, deterministic: bool, rows: int, fresh: int) -> None:
+def _evaluate_run(run: hr.Run, episodes: int, deterministic: bool, fresh: int) -> _Played:
     agent = run.agent()
     learned = hr.constraints.counted(agent.episodes, "episode")
     behind = len(run.records()) - agent.episodes
     late = f", {behind} behind what was recorded: resume it first" if behind > 0 else ""
     who = f"seed {run.seed} (policy after {learned}{late})"
-    _say(who, agent.evaluate(episodes, deterministic), rows)
+    evaluation = agent.evaluate(episodes, deterministic)
+    measured = None
     if fresh:
         constraints = run.rulebook.constraints
-        say(hr.constraints.measure_fresh(agent.policy, constraints, fresh, run.seed))
+        measured = hr.constraints.measure_fresh(agent.policy, constraints, fresh, run.seed)
+    return _Played(who, "", evaluation, measured)
 
 
 def _stage(source: hr.runs.SavedPolicy, path: Path) -> Any:
@@ -85,7 +114,44 @@ def _stage(source: hr.runs.SavedPolicy, path: Path) -> Any:
     return source.env
 
 
-def _say(who: str, evaluation: hr.Evaluation, rows: int) -> None:
-    say(f"{who}: {evaluation}")
-    if evaluation.violations is not None:
-        show(evaluation.violations.table(at_most=rows))
+def _say(played: _Played, rows: int) -> None:
+    if played.note:
+        note(played.note)
+    say(f"{played.who}: {played.evaluation}")
+    if played.evaluation.violations is not None:
+        show(played.evaluation.violations.table(at_most=rows))
+    if played.fresh is not None:
+        say(played.fresh)
+
+
+def _fields(played: _Played, rows: int) -> dict[str, Any]:
+    """What programs get to know of it; rows as many as the table has."""
+    found = played.evaluation
+    return {
+        "policy": played.who,
+        "note": played.note,
+        "scores": found.scores,
+        "lengths": found.lengths,
+        "mean": found.mean,
+        "deviation": found.deviation,
+        "satisfied": found.satisfied,
+        "worst_violation": found.worst_violation,
+        "tolerance": found.tolerance,
+        "rows": [] if found.violations is None else row_fields(found.violations, rows),
+        "fresh": played.fresh,
+    }
+
+
+def row_fields(found: hr.Violations, at_most: int | None = None) -> list[dict[str, Any]]:
+    """The rows of constraints, worst first."""
+    return [
+        {
+            "constraint": found.labels[i],
+            "state": found.states[i],
+            "lower": found.lower[i],
+            "upper": found.upper[i],
+            "value": found.values[i],
+            "violation": found.violations[i],
+        }
+        for i in range(len(found))[:at_most]
+    ]

@@ -9,8 +9,8 @@ from typing import Annotated, final
 import typer
 
 import handrail as hr
-from handrail.cli.console import note, say
-from handrail.cli.options import Imports, import_modules, refuse_ending, refuse_existing
+from handrail.cli.console import note, say, say_json
+from handrail.cli.options import Imports, Json, import_modules, refuse_ending, refuse_existing
 from handrail.errors import InvalidArgument
 
 
@@ -49,6 +49,7 @@ def export(
             "A .zip has none.",
         ),
     ] = None,
+    json: Json = False,
     modules: Imports = None,
 ) -> None:
     """Write a policy to a file that runs without Handrail, the report of its constraints inside."""
@@ -75,6 +76,9 @@ def export(
         states=[space.sample()],
         tolerance=source.tolerance,
     )
+    if json:
+        say_json({"policy": source.description, "note": source.note, "file": exported})
+        return
     say(source.description)
     if source.note:
         note(source.note)

@@ -86,22 +86,38 @@ def _value(text: str) -> Any:
         raise InvalidArgument(f"{text!r} is not a value.") from error
 
 
-def axes_of(pairs: Sequence[str], option: str) -> list[hr.runs.Axis]:
-    """`--grid step_size=1e-4,3e-4` as settings with their values."""
-    axes = []
-    for pair in pairs:
-        name, separator, text = pair.partition("=")
-        try:
-            values = _value(f"[{text}]") if name and separator else None
-        except InvalidArgument:
-            values = None
-        if not values:
-            raise InvalidArgument(
-                f"{option} {pair}: expected name=value,value,…, such as {option} "
-                "step_size=1e-4,3e-4."
-            )
-        axes.append(hr.runs.Axis(name, tuple(values)))
-    return axes
+def axis_of(pair: str, option: str = "--grid") -> hr.runs.Axis:
+    """`--grid step_size=1e-4,3e-4` as a setting with its values."""
+    name, separator, text = pair.partition("=")
+    try:
+        values = _value(f"[{text}]") if name and separator else None
+    except InvalidArgument:
+        values = None
+    if not values:
+        raise InvalidArgument(
+            f"{option} {pair}: expected name=value,value,…, such as {option} step_size=1e-4,3e-4."
+        )
+    return hr.runs.Axis(name, tuple(values))
+
+
+def space_of(pair: str) -> hr.runs.Axis | hr.runs.Span:
+    """`--space step_size=1e-5..1e-3:log` as a range; or values, as in a grid."""
+    name, _, text = pair.partition("=")
+    ends, _, scale = text.partition(":")
+    low, separator, high = ends.partition("..")
+    if not separator:
+        return axis_of(pair, "--space")
+    first, last = _value(low), _value(high)
+    if scale not in ("", "log") or not all(_is_number(one) for one in (first, last)):
+        raise InvalidArgument(
+            f"--space {pair}: expected name=low..high or name=low..high:log, such as --space "
+            "step_size=1e-5..1e-3:log."
+        )
+    return hr.runs.Span(name, first, last, log=bool(scale))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def plane_of(

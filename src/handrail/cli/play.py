@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 import handrail as hr
-from handrail.cli.console import say
-from handrail.cli.options import Deterministic, Imports, RunFolder, import_modules
+from handrail.cli.console import say, say_json
+from handrail.cli.options import Deterministic, Imports, Json, RunFolder, import_modules
 
 
 def play(
@@ -22,6 +22,7 @@ def play(
     path: Annotated[
         Path | None, typer.Option("--out", help="The film; by default RUN/pictures/play.gif.")
     ] = None,
+    json: Json = False,
     modules: Imports = None,
 ) -> None:
     """Film the policy at work, as an animated GIF, or watch it in a window."""
@@ -32,5 +33,9 @@ def play(
         played = hr.report.watch(run, episodes, deterministic)
     else:
         played = hr.report.write_film(run, target, episodes, deterministic)
+    if json:
+        results = [one.score for one in played]
+        say_json({"seed": run.seed, "scores": results, "film": None if window else target})
+        return
     scores = ", ".join(f"{episode.score:g}" for episode in played)
     say(f"seed {run.seed}, scores {scores}" + ("" if window else f": {target}"))

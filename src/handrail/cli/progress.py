@@ -25,17 +25,26 @@ from handrail.runs import Run, learn_all
 _AT_MOST = 12  # lines: of more runs, only those are shown that learn at present
 
 
-def learn(runs: Sequence[Run], executor: Executor, checkpoint_seconds: float) -> Outcome:
-    """Learn runs to their last episode wherever there is room, and show how far they are."""
-    with ProgressLines(runs) as lines:
-        return learn_all(runs, executor, lines, checkpoint_seconds)
+def learn(
+    runs: Sequence[Run], executor: Executor, checkpoint_seconds: float, until: int | None = None
+) -> Outcome:
+    """Learn runs wherever there is room, and show how far they are.
+
+    Args:
+        runs: to learn.
+        executor: where.
+        checkpoint_seconds: between checkpoints.
+        until: stop after so many episodes; by default after the last of each.
+    """
+    with ProgressLines(runs, until) as lines:
+        return learn_all(runs, executor, lines, checkpoint_seconds, until)
 
 
 @final
 class ProgressLines(Watcher):
     """Listens to runs that learn; a context manager, which draws while it is open."""
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[Run], until: int | None = None) -> None:
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
@@ -52,9 +61,12 @@ class ProgressLines(Watcher):
         )
         self._lines = [
             self._progress.add_task(
-                visible(name), total=episodes, brief="", visible=not self._are_many
+                visible(name),
+                total=until or run.rulebook.settings.episodes,
+                brief="",
+                visible=not self._are_many,
             )
-            for name, episodes in zip(_names(runs), map(_episodes, runs), strict=True)
+            for name, run in zip(_names(runs), runs, strict=True)
         ]
 
     def __enter__(self) -> ProgressLines:
@@ -92,7 +104,3 @@ def _names(runs: Sequence[Run]) -> list[str]:
         f"seed {run.seed}" if len(groups) == 1 else f"{run.folder.parent.name}, seed {run.seed}"
         for run in runs
     ]
-
-
-def _episodes(run: Run) -> int:
-    return run.rulebook.settings.episodes

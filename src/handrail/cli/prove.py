@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 import handrail as hr
 from handrail._text import visible
-from handrail.cli.console import console, note, say
-from handrail.cli.options import Imports, import_modules
+from handrail.cli.console import console, note, say, say_json
+from handrail.cli.options import Imports, Json, import_modules
 from handrail.errors import HandrailError, InvalidArgument
 
 CERTIFICATE = "certificate.json"
+
+_FIELDS = (  # of a certificate, for programs
+    *("name", "status", "lower", "upper", "tolerance", "lowest", "highest", "state"),
+    *("violation", "reason", "method", "cells", "seconds"),
+)
 
 _FIRST_WORD_AFTER = 1.0  # seconds: shorter proofs need no progress
 
@@ -46,6 +51,7 @@ class _Subject(NamedTuple):
     """A policy, what it must obey, and where its certificate goes."""
 
     name: str
+    note: str
     policy: hr.Policy
     constraints: Sequence[hr.Constraint]
     certificate: Path
@@ -57,18 +63,25 @@ def prove(
     tolerance: Tolerance = 0.0,
     cells: Cells = 200_000,
     seconds: Seconds = 60.0,
+    json: Json = False,
     modules: Imports = None,
 ) -> None:
     """Prove that constraints hold at every state, and write a certificate."""
     import_modules(modules)
-    certified = True
+    certified, policies = True, []
     budget = hr.Budget(cells, seconds)
     for one in _subjects(path, constraints):
+        if one.note and not json:
+            note(one.note)
         found = [_prove(one.policy, each, tolerance, budget) for each in one.constraints]
         hr.proof.write_certificates(one.certificate, one.policy, one.constraints, found)
         answers = hr.Certificates(tuple(found))
-        say(f"{one.name}: {answers}\nWrote {one.certificate}.")
+        if not json:
+            say(f"{one.name}: {answers}\nWrote {one.certificate}.")
+        policies.append(_fields(one, answers, one.certificate))
         certified = certified and answers.certified
+    if json:
+        say_json({"certified": certified, "policies": policies})
     if not certified:
         raise typer.Exit(1)
 
@@ -80,6 +93,7 @@ def verify(
     tolerance: Tolerance = 0.0,
     cells: Cells = 200_000,
     seconds: Seconds = 60.0,
+    json: Json = False,
     modules: Imports = None,
 ) -> None:
     """Prove a certificate again; another file, other weights or constraints are an error."""
@@ -87,6 +101,8 @@ def verify(
     if path.is_dir() and constraints is None:
         hr.runs.only_run(path, "A certificate is about one run")
     (one,) = _subjects(path, constraints)
+    if one.note and not json:
+        note(one.note)
     budget = hr.Budget(cells, seconds)
     found = hr.proof.verify_certificates(
         certificate,
@@ -96,11 +112,26 @@ def verify(
         lambda constraint: _prove(one.policy, constraint, tolerance, budget),
     )
     answers = hr.Certificates(tuple(found))
-    say(f"{one.name}, proven again: {answers}")
+    if json:
+        say_json({"holds": answers.certified, **_fields(one, answers, certificate)})
+    else:
+        say(f"{one.name}, proven again: {answers}")
     if not answers.certified:
         raise HandrailError(f"{certificate} is genuine, but does not certify every constraint.")
-    within = f" within {tolerance:g}" if tolerance else ""
-    say(f"{certificate} holds{within}.", colour="green")
+    if not json:
+        within = f" within {tolerance:g}" if tolerance else ""
+        say(f"{certificate} holds{within}.", colour="green")
+
+
+def _fields(subject: _Subject, answers: hr.Certificates, file: Path) -> dict[str, Any]:
+    """What programs get to know of it; the cells of the proof are in the certificate."""
+    return {
+        "policy": subject.name,
+        "note": subject.note,
+        "certified": answers.certified,
+        "certificate": file,
+        "constraints": [{name: getattr(one, name) for name in _FIELDS} for one in answers],
+    }
 
 
 def _subjects(path: Path, constraints: str | None) -> list[_Subject]:
@@ -109,6 +140,7 @@ def _subjects(path: Path, constraints: str | None) -> list[_Subject]:
         return [
             _Subject(
                 f"seed {run.seed}",
+                "",
                 run.agent().policy,
                 run.rulebook.constraints,
                 run.folder / CERTIFICATE,
@@ -124,10 +156,8 @@ def _subjects(path: Path, constraints: str | None) -> list[_Subject]:
             f"{path} does not say all that is to be proven of its policy. Name a constraint file: "
             "--constraints FILE."
         )
-    if source.note:
-        note(source.note)
     target = path.with_name(f"{path.name}.{CERTIFICATE}")
-    return [_Subject(str(path), source.policy, source.constraints, target)]
+    return [_Subject(str(path), source.note, source.policy, source.constraints, target)]
 
 
 def _prove(
@@ -137,7 +167,7 @@ def _prove(
     from rich.text import Text
 
     start = monotonic()
-    with console().status("") as status:
+    with console(stderr=True).status("") as status:
         status.stop()
 
         def watch(proven: int, left: int) -> None:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 import handrail as hr
-from handrail.cli.console import say
-from handrail.cli.options import At, Imports, Over, RunFolder, import_modules, plane_of
+from handrail.cli.console import say, say_json
+from handrail.cli.options import At, Imports, Json, Over, RunFolder, import_modules, plane_of
 from handrail.errors import InvalidArgument
 
 
@@ -20,6 +20,7 @@ def show(
     pictures: Annotated[
         Path | None, typer.Option("--out", help="Where pictures go; by default RUN/pictures.")
     ] = None,
+    json: Json = False,
     modules: Imports = None,
 ) -> None:
     """Draw score, loss, violation, influence, the policy and its proof, and print the table."""
@@ -28,7 +29,13 @@ def show(
     if not runs:
         raise InvalidArgument(f"{folder} has recorded no episode yet: there is nothing to show.")
     plane = plane_of(runs[0].rulebook, over, at)
-    say(hr.report.summarise_runs(runs))
+    summary = hr.report.summarise_runs(runs)
+    if not json:
+        say(summary)
     target = folder / "pictures" if pictures is None else pictures
-    for path in hr.report.write_pictures(runs, target, plane):
+    paths = hr.report.write_pictures(runs, target, plane)
+    if json:
+        say_json({"summary": summary, "pictures": paths})
+        return
+    for path in paths:
         say(path)

@@ -29,6 +29,7 @@ from handrail.constraints.relation import Linear, Symmetric, Term
 from handrail.constraints.rows import Rows, concatenate
 from handrail.constraints.tolerance import DEFAULT_TOLERANCE, Tolerance, check_tolerance
 from handrail.constraints.violations import (
+    FreshMeasurement,
     Violations,
     measure_fresh,
     measure_rows,
@@ -55,6 +56,7 @@ __all__ = [
     "ControllerSample",
     "Equal",
     "Expansion",
+    "FreshMeasurement",
     "Linear",
     "Mean",
     "PlacedConstraint",

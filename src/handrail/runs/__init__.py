@@ -11,6 +11,7 @@ from handrail.runs.group import (
 )
 from handrail.runs.policy_file import SavedPolicy, open_policy
 from handrail.runs.run import Run, make_agent, make_policy
+from handrail.runs.search import Search, SearchTrial, Span
 from handrail.runs.sweep import Axis, Choice, choices, start_sweep
 
 __all__ = [
@@ -19,6 +20,9 @@ __all__ = [
     "Group",
     "Run",
     "SavedPolicy",
+    "Search",
+    "SearchTrial",
+    "Span",
     "choices",
     "free_folder",
     "learn_all",

@@ -72,7 +72,11 @@ def _is_waiting(folder: Path, modules: Sequence[str]) -> bool:
 
 
 def learn_all(
-    runs: Sequence[Run], executor: Executor, watcher: Watcher, checkpoint_seconds: float = 5.0
+    runs: Sequence[Run],
+    executor: Executor,
+    watcher: Watcher,
+    checkpoint_seconds: float = 5.0,
+    until: int | None = None,
 ) -> Outcome:
     """Learn every run to its last episode, wherever the executor has room.
 
@@ -81,8 +85,9 @@ def learn_all(
         executor: that has the modules which register the user's environments.
         watcher: gets every `Record`.
         checkpoint_seconds: between checkpoints.
+        until: stop after so many episodes, to be continued.
     """
-    tasks = [_Learning(run.folder, checkpoint_seconds) for run in runs]
+    tasks = [_Learning(run.folder, checkpoint_seconds, until) for run in runs]
     return executor.run(tasks, watcher)
 
 
@@ -93,6 +98,7 @@ class _Learning(FolderTask):
 
     folder: Path
     checkpoint_seconds: float
+    until: int | None = None
 
     @property
     @override
@@ -101,10 +107,17 @@ class _Learning(FolderTask):
 
     @override
     def run(self, report: Callable[[Any], None], stop: Callable[[], bool]) -> None:
+        episodes = 0
+
         def watch(record: Record, _: Seconds) -> None:
+            nonlocal episodes
+            episodes = record.episode + 1
             report(record)
 
-        Run.open(self.folder).learn(watch, stop, self.checkpoint_seconds)
+        def enough() -> bool:
+            return stop() or (self.until is not None and episodes >= self.until)
+
+        Run.open(self.folder).learn(watch, enough, self.checkpoint_seconds)
 
     @override
     def can_be_interrupted(self) -> bool:

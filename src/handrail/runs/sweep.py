@@ -54,7 +54,7 @@ class Choice:
         return cls(tuple(sorted(paths.items(), key=lambda one: _rank(one[0]))))
 
     def __str__(self) -> str:
-        return ",".join(f"{setting_name(path)}={_text(value)}" for path, value in self.values)
+        return ",".join(f"{setting_name(path)}={text_of(value)}" for path, value in self.values)
 
     def applied_to(self, rulebook: Rulebook) -> Rulebook:
         """The rulebook with these settings, checked."""
@@ -72,12 +72,12 @@ def _rank(path: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
     return (_ORDER.index(known[-1]) if known else len(_ORDER)), path
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
     """A value in the name of a folder, on every system."""
     if isinstance(value, Mapping):
-        return "+".join(f"{key}{_text(one)}" for key, one in value.items())
+        return "+".join(f"{key}{text_of(one)}" for key, one in value.items())
     if isinstance(value, list | tuple):
-        return "x".join(map(_text, value))
+        return "x".join(map(text_of, value))
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "none"}[value]
     return re.sub(r"[^\w.+-]", "_", str(value))
