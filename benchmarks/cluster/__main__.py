@@ -18,11 +18,11 @@ from benchmarks.cluster.throughput import measure_throughput
 
 _PAGE = Path("docs/benchmarks/cluster.md")
 _PARTS: dict[str, Callable[[], str]] = {
-    "overhead": lambda: overhead_part(measure_overhead(runs=20, episodes=150, rounds=3)),
+    "overhead": lambda: overhead_part(measure_overhead(runs=20, episodes=100, rounds=3)),
     "throughput": lambda: throughput_part(
         [measure_throughput(500, 25.0, checkpoint_seconds) for checkpoint_seconds in (5.0, 20.0)]
     ),
-    "disasters": lambda: disasters_part(measure_disasters(kills=50, runs=6, episodes=300)),
+    "disasters": lambda: disasters_part(measure_disasters(kills=50, runs=6, episodes=200)),
 }
 
 

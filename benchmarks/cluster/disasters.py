@@ -16,10 +16,18 @@ from typing import Any, final
 
 from typing_extensions import override
 
-from benchmarks.cluster.overhead import Nobody, digest_of, learn_group, several_nodes
+import handrail as hr
+from benchmarks.cluster.overhead import (
+    Nobody,
+    digest_of,
+    learn_group,
+    several_nodes,
+    start_group,
+)
 from handrail.executors import ProcessExecutor, RayExecutor
 
 _NODES = 2
+_CHECKPOINT_SECONDS = 1.0
 _LONGEST = 20.0  # seconds between two of them
 
 
@@ -31,6 +39,7 @@ class Disasters:
     Attributes:
         killed: how many of each kind.
         went_on: how often a run went on elsewhere.
+        resumed: how often a group was resumed, because a run had died too often.
         groups: of runs that were learned meanwhile.
         runs: in each.
         same: groups whose runs were the same bit for bit as in quiet processes.
@@ -38,6 +47,7 @@ class Disasters:
 
     killed: dict[str, int]
     went_on: int
+    resumed: int
     groups: int
     runs: int
     same: int
@@ -53,11 +63,23 @@ def measure_disasters(kills: int, runs: int, episodes: int, seed: int = 0) -> Di
         killer = _Killer(cluster, kills, random.Random(seed))
         notices = _Notices()
         killer.start()
+        resumed = 0
         while killer.is_alive():
-            there = Path(folder) / str(len(found))
-            found.append(digest_of(learn_group(there, runs, episodes, executor, notices)))
+            group = start_group(Path(folder) / str(len(found)), runs, episodes)
+            sittings = _learn(group, executor, notices)
+            resumed += sittings - 1
+            found.append(digest_of(group))
     same = sum(one == expected for one in found)
-    return Disasters(dict(killer.killed), notices.count, len(found), runs, same)
+    return Disasters(dict(killer.killed), notices.count, resumed, len(found), runs, same)
+
+
+def _learn(group: list[hr.Run], executor: RayExecutor, notices: _Notices) -> int:
+    """To the end; how often it was begun: runs that died too often are resumed, as users would."""
+    sittings = 0
+    while unfinished := [run for run in group if not run.finished]:
+        hr.runs.learn_all(unfinished, executor, notices, _CHECKPOINT_SECONDS)
+        sittings += 1
+    return sittings
 
 
 @dataclass

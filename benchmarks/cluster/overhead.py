@@ -78,16 +78,19 @@ def measure_overhead(runs: int, episodes: int, rounds: int) -> Overhead:
     return Overhead(runs, episodes, timings, same=len(contents) == 1)
 
 
-def learn_group(
-    folder: Path, seeds: int, episodes: int, executor: Executor, watcher: Watcher | None = None
-) -> list[hr.Run]:
+def learn_group(folder: Path, seeds: int, episodes: int, executor: Executor) -> list[hr.Run]:
     """Cartpole as it is bundled, all seeds learned."""
-    book = hr.rulebook.with_settings(hr.load_rulebook("cartpole"), episodes=episodes)
-    runs = hr.runs.start_runs(folder, book, seeds)
-    outcome = hr.runs.learn_all(runs, executor, watcher or Nobody())
+    runs = start_group(folder, seeds, episodes)
+    outcome = hr.runs.learn_all(runs, executor, Nobody())
     if outcome.failures or outcome.stopped:
         raise RuntimeError("\n".join(outcome.failures) or "stopped")
     return runs
+
+
+def start_group(folder: Path, seeds: int, episodes: int) -> list[hr.Run]:
+    """The same, none learned yet."""
+    book = hr.rulebook.with_settings(hr.load_rulebook("cartpole"), episodes=episodes)
+    return hr.runs.start_runs(folder, book, seeds)
 
 
 def digest_of(runs: list[hr.Run]) -> str:

@@ -88,7 +88,8 @@ def disasters_part(disasters: Disasters) -> str:
         "## Kills\n\n"
         f"{sum(disasters.killed.values())} SIGKILLs at random moments ({kinds}; a node dies with "
         "all that is on it, and another one joins), while groups of "
-        f"{disasters.runs} runs were learned. Runs went on elsewhere {disasters.went_on} times. "
+        f"{disasters.runs} runs were learned. Runs went on elsewhere {disasters.went_on} times, "
+        f"and groups were resumed {disasters.resumed} times, after five deaths in a row. "
         f"Of {disasters.groups} groups, **{disasters.same}** have the bytes of quiet processes: "
         "metrics and last checkpoints of all runs."
     )

@@ -142,7 +142,11 @@ def _ask_node(ray: Any, node: str) -> Any:
     )
 
     where = NodeAffinitySchedulingStrategy(node, soft=False)
-    return ray.remote(versions_here).options(num_cpus=0, scheduling_strategy=where).remote()
+    return (
+        ray.remote(versions_here)
+        .options(num_cpus=0, max_retries=0, scheduling_strategy=where)
+        .remote()
+    )
 
 
 def _place_of(node: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ def test_the_page() -> None:
     timings = Timings({"processes": (10.0, 20.0, 10.0), "ray": (11.0, 21.0, 10.5)})
     overhead = Overhead(20, 150, timings, same=True)
     throughput = Throughput(500, 5.0, 5000.0, 100_000, 10**9, 5 * 10**5, 20.0, 10.0, 5.0)
-    disasters = Disasters({"node": 10, "worker": 40}, 45, groups=8, runs=6, same=8)
+    disasters = Disasters({"node": 10, "worker": 40}, 45, 1, groups=8, runs=6, same=8)
     text = page([overhead_part(overhead), throughput_part([throughput]), disasters_part(disasters)])
     assert "Ray takes **1.10** times as long" in text
     assert "All turns gave the same bytes." in text
