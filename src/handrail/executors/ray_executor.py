@@ -271,9 +271,17 @@ class _Hosts(Work):
             self._call_hosts()
             yield from self._hand_out()
         waited_for = {one.answer: one for one in self._guests if one.answer is not None}
-        answers, _ = self._ray.wait(list(waited_for), num_returns=len(waited_for), timeout=_WAIT)
-        for answer in answers:
+        for answer in self._answered(list(waited_for)):
             yield from self._heard(waited_for[answer], answer)
+
+    def _answered(self, waited_for: list[Any]) -> list[Any]:
+        """All that is there, as soon as there is one."""
+        if not waited_for:
+            return []
+        self._ray.wait(waited_for, num_returns=1, timeout=_WAIT)
+        there: list[Any]
+        there, _ = self._ray.wait(waited_for, num_returns=len(waited_for), timeout=0)
+        return there
 
     def _call_hosts(self) -> None:
         """As many as there are tasks left and cores; those that nobody needs may go."""
