@@ -89,7 +89,11 @@ def disasters_part(disasters: Disasters) -> str:
         f"{sum(disasters.killed.values())} SIGKILLs at random moments ({kinds}; a node dies with "
         "all that is on it, and another one joins), while groups of "
         f"{disasters.runs} runs were learned. Runs went on elsewhere {disasters.went_on} times, "
-        f"and groups were resumed {disasters.resumed} times, after five deaths in a row. "
+        f"and groups were resumed {_times(disasters.resumed)}, after five deaths in a row. "
         f"Of {disasters.groups} groups, **{disasters.same}** have the bytes of quiet processes: "
         "metrics and last checkpoints of all runs."
     )
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
