@@ -18,7 +18,9 @@ from benchmarks.cluster.throughput import measure_throughput
 
 _PAGE = Path("docs/benchmarks/cluster.md")
 _PARTS: dict[str, Callable[[], str]] = {
-    "overhead": lambda: overhead_part(measure_overhead(runs=20, episodes=100, rounds=3)),
+    "overhead": lambda: overhead_part(
+        [measure_overhead(20, episodes, rounds) for episodes, rounds in ((100, 3), (300, 2))]
+    ),
     "throughput": lambda: throughput_part(
         [measure_throughput(500, 25.0, checkpoint_seconds) for checkpoint_seconds in (5.0, 20.0)]
     ),
