@@ -12,7 +12,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from handrail import _minimum_norm
-from handrail._minimum_norm import SOFT_PRICE, MinimumNorm, solve_minimum_norm, solve_soft
+from handrail._minimum_norm import (
+    SOFT_PRICE,
+    MinimumNorm,
+    nonnegative_least_squares,
+    solve_minimum_norm,
+    solve_soft,
+)
 from handrail._types import Array
 
 INF = np.inf
@@ -143,6 +149,26 @@ def test_the_fallback_gives_the_same_answer(program: tuple[Array, Array, Array])
         patch.setattr(_minimum_norm, "_daqp_active", lambda *_: None)
         answer = solve_minimum_norm(*program)
     np.testing.assert_allclose(answer.x, expected.x, atol=1e-6 * float(np.linalg.norm(expected.x)))
+
+
+def test_nonnegative_least_squares() -> None:
+    matrix, target = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([2.0, 1.0, 1.0])
+    found = nonnegative_least_squares(matrix, target)
+    assert found is not None
+    np.testing.assert_allclose(found[0], [1.5, 1.0])
+    assert found[1] == pytest.approx(0.5**0.5)
+    # Of no columns SciPy's frees its memory twice, which ends the process.
+    none = nonnegative_least_squares(np.zeros((3, 0)), np.array([0.0, 3.0, 4.0]))
+    assert none is not None
+    assert (none[0].shape, none[1]) == ((0,), 5.0)
+
+
+def test_rows_without_bounds_beside_an_equality(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_minimum_norm, "_daqp_active", lambda *_: None)
+    lower, upper = np.array([1.0, -INF]), np.array([1.0, INF])
+    answer = solve_minimum_norm(np.eye(2), lower, upper)
+    assert answer.solved
+    np.testing.assert_allclose(answer.x, [1.0, 0.0])
 
 
 def test_a_wrong_answer_of_the_solver_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,16 +196,32 @@ def _nnls_active(matrix: Array, lower: Array, upper: Array) -> Signs | None:
     right = np.concatenate([lower[from_below], -upper[from_above]])
     target = np.zeros(matrix.shape[1] + 1)
     target[-1] = 1.0
-    try:
-        dual, residual = nnls(np.vstack([stacked.T, right]), target, maxiter=100 * len(right))
-    except RuntimeError:
+    found = nonnegative_least_squares(np.vstack([stacked.T, right]), target)
+    if found is None:
         return None
+    dual, residual = found
     if residual <= _RANK:
         return None  # zero distance: the dual is a proof of infeasibility
     signs = np.zeros(len(lower))
     signs[from_below] += np.sign(dual[: from_below.sum()])
     signs[from_above] -= np.sign(dual[from_below.sum() :])
     return signs
+
+
+def nonnegative_least_squares(matrix: Array, target: Array) -> tuple[Array, float] | None:
+    """X ≥ 0 (n,) that minimises ‖matrix x - target‖, and that; None if it was not found in time.
+
+    By SciPy, but not of a matrix without columns, of which it frees its memory twice; nor is what
+    it says is left taken from it, which may be 0 where it is not (scipy#25389).
+    """
+    n = matrix.shape[1]
+    if not n:
+        return np.zeros(0), float(np.linalg.norm(target))
+    try:
+        x, _ = nnls(matrix, target, maxiter=100 * n)
+    except RuntimeError:
+        return None
+    return x, float(np.linalg.norm(matrix @ x - target))
 
 
 def _independent(matrix: Array) -> tuple[Array, Indices]:

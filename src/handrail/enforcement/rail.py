@@ -15,9 +15,9 @@ import gymnasium as gym
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import nnls
 from torch import Tensor
 
+from handrail._minimum_norm import nonnegative_least_squares
 from handrail._storage import tensor
 from handrail._types import Array
 from handrail.constraints import Constraint, Rows, Tolerance, expand
@@ -304,8 +304,9 @@ def cover_both_sides(rows: Rows) -> bool:
     lengths = np.linalg.norm(pushes, axis=1, keepdims=True)
     unit = np.unique(np.round(pushes / np.maximum(lengths, np.finfo(np.float64).tiny), 9), axis=0)
     # λ ≥ 0 with Σ λ = 1 and Σ λ_i push_i = 0.
-    _, missing = nnls(np.vstack([unit.T, np.ones(len(unit))]), np.eye(unit.shape[1] + 1)[-1])
-    return bool(missing < _BALANCED)
+    proportions = np.vstack([unit.T, np.ones(len(unit))])
+    found = nonnegative_least_squares(proportions, np.eye(unit.shape[1] + 1)[-1])
+    return found is not None and found[1] < _BALANCED
 
 
 def _pushes(rows: Rows) -> Array:
