@@ -164,8 +164,40 @@ class Playground(BaseModel):
 
 
 @final
+class QSettings(BaseModel):
+    """Of double deep Q-learning, in the words of its literature."""
+
+    model_config = STRICT
+
+    hidden: Annotated[list[Count], Field(min_length=1)]
+    """Widths of the hidden layers."""
+    step_size: Annotated[float, Field(gt=0)]
+    """Of Adam, at first."""
+    step_size_final: Annotated[float, Field(ge=0)]
+    """To which it falls in a line over all steps."""
+    batch: Count
+    """Transitions that an update learns from."""
+    memory: Count
+    """Newest transitions that are remembered."""
+    learning_starts: Annotated[int, Field(ge=0)]
+    """Steps before the first update."""
+    update_every: Count
+    """Steps from one update to the next."""
+    discount: Annotated[float, Field(ge=0, le=1)]
+    """γ."""
+    lookahead: Count
+    """Rewards that a target adds up before it values the state after them: n-step returns."""
+    target_rate: Annotated[float, Field(gt=0, le=1)]
+    """τ: how far the target network follows the online one after every update."""
+    exploration_fraction: Annotated[float, Field(gt=0, le=1)]
+    """Of all steps: in which the probability of a random action falls from 1."""
+    exploration_final: Annotated[float, Field(ge=0, le=1)]
+    """To which it falls."""
+
+
+@final
 class QLearning(Study):
-    """Double deep Q-learning, by Stable-Baselines3."""
+    """Double deep Q-learning."""
 
     kind: Literal["double_q_learning"]
     environment: Playground
@@ -176,8 +208,8 @@ class QLearning(Study):
     """Environment steps to learn from."""
     evaluation: Count = 100
     """Episodes that the greedy policy plays in the end."""
-    settings: dict[str, Any]
-    """Arguments of Stable-Baselines3's DQN."""
+    settings: QSettings
+    """Of the learner."""
 
     def within(self, limits: Limits) -> Self:
         """Fewer steps, and an evaluation no longer than the learning of others."""
@@ -191,7 +223,7 @@ class QLearning(Study):
     @property
     def rough_seconds(self) -> float:
         """By the step."""
-        return 0.004 * self.timesteps
+        return 0.0008 * self.timesteps
 
 
 AnyStudy = Annotated[

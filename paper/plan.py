@@ -11,7 +11,7 @@ from typing import final
 from handrail.errors import InvalidArgument
 from paper.exhibit import Exhibit
 from paper.exhibits import EXHIBITS
-from paper.experiment import Experiment, Limits, QLearning, experiments
+from paper.experiment import Experiment, Limits, experiments
 from paper.job import Job, jobs_of
 
 QUICK = Limits(episodes=30, timesteps=3000, rows=500)
@@ -80,11 +80,9 @@ def exhibits_named(names: Sequence[str]) -> list[Exhibit]:
 
 def _refuse_missing(needed: Sequence[Experiment], exhibits: set[str]) -> None:
     """What has to be installed is missed before anything is computed, not hours later."""
-    q_learning = [one.name for one in needed if isinstance(one.study, QLearning)]
     landers = [one.name for one in needed if "lunar_lander" in one.name]
     drawn = exhibits & {"environments"}
     for package, extra, names in (
-        ("stable_baselines3", "sb3", q_learning),
         ("Box2D", "box2d", [*landers, *drawn]),
         ("pygame", "box2d", [*drawn]),
     ):

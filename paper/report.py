@@ -44,7 +44,7 @@ _WORD = re.compile(r"[^\W\d_]{4}")
 _NOTHING = ("", "-", "–", "—")
 _FINDINGS, _CONTENTS, _TIMES = "Findings", "Contents", "How long it took"
 DOTS_PER_INCH = 150
-_PACKAGES = ("handrail", "torch", "numpy", "scipy", "gymnasium", "stable-baselines3")
+_PACKAGES = ("handrail", "torch", "numpy", "scipy", "gymnasium")
 
 
 # What it says

@@ -14,7 +14,7 @@ from paper.exhibits.cartpole import first_met, met_from, safe_decline, safe_size
 from paper.exhibits.cartpole_regions import on_par, vanished
 from paper.exhibits.constraint_tables import CONSTRAINT_TABLES, DISKS_TABLE
 from paper.exhibits.lunar_lander import first_landings
-from paper.exhibits.q_learning import episodes_to_level, still_rising
+from paper.exhibits.q_learning import Race, reach_of, still_rising
 from paper.exhibits.spread import after_freeze
 from paper.interval import Interval
 from paper.results import Results
@@ -37,7 +37,25 @@ def test_first_met_is_where_the_worst_seed_stays_within_a_hundredth() -> None:
 
 def test_levels_and_losses() -> None:
     climbing = [0.0] * 10 + [100.0] * 20
-    assert episodes_to_level(learned(climbing, [0.0] * 30), 50.0).tolist() == [15.0, 30.0]
+    reached = reach_of(learned(climbing, [0.0] * 30), 50.0)
+    assert reached.episodes.tolist() == [15.0, 30.0]
+    assert reached.never == 1
+
+
+def test_a_race_is_told_in_episodes_and_steps() -> None:
+    fast = learned(*([100.0] * 20 for _ in range(3)))
+    slow = learned(*([0.0] * 20 + [100.0] * 20 for _ in range(3)))
+    race = Race(reach_of(fast, 90.0), reach_of(slow, 90.0))
+    assert race.episodes == Interval(2.9, 2.9, 2.9)
+    assert race.words == (
+        "10 [10, 10] episodes and 1000 [1000, 1000] steps with constraints, 29 [29, 29] episodes "
+        "and 920 [920, 920] steps with double Q-learning: 2.9 [2.9, 2.9] times the episodes and "
+        "0.9 [0.9, 0.9] times the steps"
+    )
+
+
+def test_sizes_of_safe_returns() -> None:
+    climbing = [0.0] * 10 + [100.0] * 20
     sizes = [[8.0] + [1.0] * 9 + [0.5] * 20]
     assert safe_size(learned(climbing, safe_sizes=sizes)) == (8.0, 0.5)
 

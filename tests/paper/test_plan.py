@@ -39,15 +39,15 @@ def test_a_figure_needs_only_its_own_experiments(tmp_path: Path) -> None:
     assert len(plan.jobs()) == 6
 
 
-def test_q_learning_without_stable_baselines_is_refused_before_anything(
+def test_what_is_not_installed_is_missed_before_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("paper.plan.find_spec", lambda _: None)
     with pytest.raises(InvalidArgument) as caught:
-        make_plan(["cartpole-q-learning"], tmp_path)
+        make_plan(["lunar-lander-loss"], tmp_path)
     assert str(caught.value) == (
-        "stable_baselines3 is not installed, and cartpole_q_learning needs it: pip install "
-        "'handrail[sb3]', or name other figures (--list)."
+        "Box2D is not installed, and lunar_lander_every_step, lunar_lander_paper needs it: pip "
+        "install 'handrail[box2d]', or name other figures (--list)."
     )
     with pytest.raises(InvalidArgument, match=r"Box2D is not installed.*'handrail\[box2d\]'"):
         make_plan(["lunar-lander"], tmp_path)

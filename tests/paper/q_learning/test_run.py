@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +12,24 @@ import pytest
 from pydantic import ValidationError
 
 from handrail._storage import load_state
-from handrail.errors import Diverged, HandrailError, InvalidArgument, InvalidRun
-from paper import q_checkpoint
-from paper.experiment import Playground, QLearning
-from paper.q_learning import learn_q
+from handrail.errors import Diverged, InvalidArgument, InvalidRun
+from paper.experiment import Playground, QLearning, QSettings
+from paper.q_learning import learn_q, run
 
-SETTINGS: dict[str, Any] = {
-    "learning_rate": 1e-2,
-    "batch_size": 16,
-    "buffer_size": 300,  # less than the steps, so it is filled anew
-    "learning_starts": 20,
-    "target_update_interval": 50,
-    "train_freq": 4,
-    "gradient_steps": -1,
-    "exploration_fraction": 0.8,
-    "exploration_final_eps": 0.1,
-    "policy_kwargs": {"net_arch": [8]},
-}
+SETTINGS = QSettings(
+    hidden=[8],
+    step_size=1e-2,
+    step_size_final=1e-3,
+    batch=16,
+    memory=300,  # less than the steps, so it is filled anew
+    learning_starts=20,
+    update_every=2,
+    discount=0.99,
+    lookahead=3,
+    target_rate=0.02,
+    exploration_fraction=0.8,
+    exploration_final=0.1,
+)
 STUDY = QLearning(
     kind="double_q_learning",
     environment=Playground(id="CartPole-v1", max_episode_steps=200),
@@ -95,33 +94,21 @@ def test_the_same_seed_writes_the_same_bytes(whole: Path, tmp_path: Path) -> Non
     assert start(tmp_path, stop=lambda: pytest.fail("it was finished"))
 
 
-@pytest.mark.parametrize("calls", [0, 23, 131])
+@pytest.mark.parametrize("calls", [0, 23, 531])
 def test_an_interrupted_run_continues_bit_for_bit(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
-    """Asked at every rollout, most interruptions are in the middle of an episode."""
-    monkeypatch.setattr(q_checkpoint, "_ASK_SECONDS", 0.0)
+    """Asked at every step, most interruptions are in the middle of an episode."""
+    monkeypatch.setattr(run, "_ASK_SECONDS", 0.0)
     assert not start(tmp_path, stop=after(calls))
     state = load_state(tmp_path / "checkpoint.safetensors")[1]
-    assert state["counters"]["num_timesteps"] == 4 * calls
-    assert len(lines(tmp_path)) == state["counters"]["_episode_num"]
+    assert state["steps"] == calls
+    assert len(lines(tmp_path)) == state["episode"]
     before = files(tmp_path)
-    assert not start(tmp_path, stop=after(0))  # restored and saved: buffer, networks, all
+    assert not start(tmp_path, stop=after(0))  # restored and saved: memory, networks, all
     assert files(tmp_path) == before
     assert start(tmp_path)
     assert files(tmp_path) == files(whole)
-    counters = load_state(tmp_path / "checkpoint.safetensors")[1]["counters"]
-    assert counters["exploration_rate"] == pytest.approx(0.1)
-
-
-def test_exploration_spans_the_whole_study(whole: Path, tmp_path: Path) -> None:
-    """From 1 to 0.1 over the first 80 % of 600 steps, wherever the run is taken up again."""
-    for calls in (5, 5, 5):
-        assert not start(tmp_path, stop=after(calls))
-    counters = load_state(tmp_path / "checkpoint.safetensors")[1]["counters"]
-    expected = 1 - 0.9 * counters["num_timesteps"] / 480
-    assert counters["exploration_rate"] == pytest.approx(expected)
-    assert 0.1 < expected < 0.9
 
 
 def test_what_a_killed_run_wrote_after_its_checkpoint_is_dropped(
@@ -169,34 +156,7 @@ def test_an_interrupted_evaluation_is_played_again(whole: Path, tmp_path: Path) 
 
 
 def with_settings(**settings: Any) -> QLearning:
-    return STUDY.model_copy(update={"settings": {**SETTINGS, **settings}})
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        (
-            {"lerning_rate": 0.1},
-            "^Stable-Baselines3's DQN has no setting 'lerning_rate'. Close to it: learning_rate",
-        ),
-        ({"seed": 1}, "^The setting 'seed' is not free: the study itself gives it.$"),
-        (
-            {"optimize_memory_usage": True},
-            "^The setting 'optimize_memory_usage' is not supported: leave it out.$",
-        ),
-        ({"policy_kwargs": {"net": [8]}}, "^Stable-Baselines3's DQN refuses .*argument 'net'"),
-        ({"train_freq": [1, "day"]}, "^Stable-Baselines3's DQN refuses .*not 'day'"),
-    ],
-)
-def test_wrong_settings_are_refused(tmp_path: Path, setting: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        start(tmp_path, study=with_settings(**setting))
-    assert not files(tmp_path)
-
-
-def test_settings_as_yaml_writes_them(tmp_path: Path) -> None:
-    study = with_settings(train_freq=[1, "episode"]).model_copy(update={"timesteps": 30})
-    assert start(tmp_path, study=study)
+    return STUDY.model_copy(update={"settings": SETTINGS.model_copy(update=settings)})
 
 
 def test_unknown_environments_are_refused(tmp_path: Path) -> None:
@@ -205,29 +165,30 @@ def test_unknown_environments_are_refused(tmp_path: Path) -> None:
         start(tmp_path, study=study)
 
 
-def test_steps_are_at_least_one() -> None:
-    with pytest.raises(ValidationError, match="timesteps"):
-        QLearning.model_validate({**STUDY.model_dump(), "timesteps": 0})
+def test_spaces_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    study = STUDY.model_copy(update={"environment": Playground(id="Pendulum-v1")})
+    with pytest.raises(InvalidArgument, match=r"^'Pendulum-v1' has .* actions Box.* Q-learning ne"):
+        start(tmp_path, study=study)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("timesteps", 0), ("settings", {**SETTINGS.model_dump(), "target_rate": 1.5})],
+)
+def test_what_cannot_be_meant_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(ValidationError, match=name):
+        QLearning.model_validate({**STUDY.model_dump(), name: value})
 
 
 def test_divergence_is_said(tmp_path: Path) -> None:
     with pytest.raises(Diverged, match=r"^The loss is (nan|inf) after \d+ steps\. Try a smaller"):
-        start(tmp_path, study=with_settings(learning_rate=1e30))
+        start(tmp_path, study=with_settings(step_size=1e30))
 
 
 def test_foreign_and_altered_folders_are_refused(tmp_path: Path) -> None:
     assert not start(tmp_path, stop=after(4))
     with pytest.raises(InvalidRun, match="comes from another study or seed"):
-        start(tmp_path, study=with_settings(gamma=0.9))
+        start(tmp_path, study=with_settings(discount=0.9))
     (tmp_path / "metrics.jsonl").write_bytes(b"")
     with pytest.raises(InvalidRun, match="shorter than when the checkpoint was written"):
         start(tmp_path)
-
-
-def test_without_stable_baselines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "stable_baselines3", None)
-    monkeypatch.delitem(sys.modules, "paper.q_learning")
-    fresh = import_module("paper.q_learning")  # works without
-    expected = r"^Double Q-learning needs Stable-Baselines3: pip install 'handrail\[sb3\]'$"
-    with pytest.raises(HandrailError, match=expected):
-        fresh.learn_q(STUDY, 7, tmp_path, lambda _: None, never)
