@@ -80,20 +80,21 @@ class _Job:
 
     Attributes:
         number: of its task.
-        task: that it does.
+        task: that it does, pickled: its class may be where only `paths` lead.
         modules: to import first.
         paths: of Python, where these may be.
         spool: where it says things, and is told to stop.
     """
 
     number: int
-    task: Task
+    task: bytes
     modules: tuple[str, ...]
     paths: tuple[str, ...]
     spool: Path
 
     def __call__(self) -> None:
         sys.path += [one for one in self.paths if one not in sys.path]
+        task: Task = pickle.loads(self.task)
         stop = _Stop(self.spool / _STOP)
         failure = None
         with open_to_append(said_by(self.number, self.spool)) as file:
@@ -106,9 +107,9 @@ class _Job:
                 for module in self.modules:
                     importlib.import_module(module)
                 if not stop():
-                    self.task.run(lambda message: say(Message(self.number, message)), stop)
+                    task.run(lambda message: say(Message(self.number, message)), stop)
             except HandrailError as error:
-                failure = f"{self.task.name}: {error}"
+                failure = f"{task.name}: {error}"
             say(End(self.number, failure))
 
     def checkpoint(self) -> Any:
@@ -147,7 +148,8 @@ class _Jobs(Work):
     ) -> None:
         self._slurm, self._spool = slurm, spool
         paths = tuple(os.path.abspath(one) for one in sys.path)
-        self._calls = [_Job(n, task, modules, paths, spool) for n, task in enumerate(tasks)]
+        packed = [pickle.dumps(task) for task in tasks]
+        self._calls = [_Job(n, task, modules, paths, spool) for n, task in enumerate(packed)]
         self._fates = [Fate(number, task) for number, task in enumerate(tasks)]
         self._read = [0] * len(tasks)  # bytes of what each has said
         self._stopped = False

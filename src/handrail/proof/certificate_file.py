@@ -26,7 +26,7 @@ from handrail.proof.certificate import Certificate, Status
 from handrail.proof.question import certify
 from handrail.regions import Points
 
-FORMAT = 3
+FORMAT = 2
 
 ARITHMETIC = (
     "the network with exactly these weights, evaluated with real numbers or in {dtype}: bounds "
@@ -55,7 +55,7 @@ class _Claim(BaseModel):
     status: Status
     lowest: float | None
     highest: float | None
-    slack: float | None
+    slack: float | None = None
     state: list[float] | None
     violation: float | None
     reason: str
@@ -229,11 +229,12 @@ def _place(constraint: PlacedConstraint) -> dict[str, Any]:
 
 
 def _answer(certificate: Certificate) -> dict[str, Any]:
+    slack = {} if certificate.slack is None else {"slack": certificate.slack}
     return {
         "status": certificate.status,
         "lowest": certificate.lowest,
         "highest": certificate.highest,
-        "slack": certificate.slack,
+        **slack,
         "state": certificate.state,
         "violation": certificate.violation,
         "reason": certificate.reason,
