@@ -113,6 +113,7 @@ def workers(places: Path) -> list[tuple[int, int]]:
     return [(int(own), int(host)) for own, host in pairs]
 
 
+@pytest.mark.slow
 def test_whatever_dies_the_runs_are_what_they_would_be_at_home(
     executor: RayExecutor, cluster: Any, places: Path, tmp_path: Path
 ) -> None:
