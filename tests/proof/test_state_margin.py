@@ -194,3 +194,12 @@ def test_a_certificate_says_which_function_it_was(tmp_path: Any) -> None:
     other = hr.AtMost(hr.Formula("3.1 + x", NAMES), hr.Mean(0), BOX, name="below")
     with pytest.raises(hr.errors.InvalidCertificate, match="has another upper than when it was"):
         verify_certificates(path, policy, [other])
+
+
+def test_where_a_formula_may_have_no_value_nothing_is_proven() -> None:
+    """x² - x + 0.5 is at least 0.25, but intervals cannot tell over the whole region."""
+    policy = gaussian(0, [10], "tanh")
+    for weight in ("1", "1 + 0.1*log(x**2 - x + 0.5)"):
+        action = hr.Mean({0: hr.Formula(weight, NAMES)})
+        rule = hr.AtMost(hr.Formula("9 + log(x**2 - x + 0.5)", NAMES), action, BOX)
+        assert hr.certify(policy, rule).status == "unknown"

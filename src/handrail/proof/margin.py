@@ -67,22 +67,8 @@ class Margin(ABC):
         """Margins (n,) from raw outputs (n, n_actions) at states (n, n_coordinates)."""
 
     @abstractmethod
-    def differences(self, raw: Array) -> tuple[Array, Array]:
-        """Linear functions D (m, n_actions), k (m,) with -margin ≤ LSE(D z + k) for all z.
-
-        With equality at the given raw outputs (n_actions,); without what `plane_above` adds.
-        """
-
     def local(self, cells: Cells, raw: Array) -> Local:
-        """The same for each of n cells, from the raw outputs (n, n_actions) at their centres."""
-        del cells
-        found = [self.differences(one) for one in raw]
-        return Local(np.stack([d for d, _ in found]), np.stack([k for _, k in found]))
-
-    def plane_above(self, cells: Cells) -> tuple[Array, Array] | None:
-        """Slopes (n, n_coordinates) and offsets (n,) to add on cells; None if there are none."""
-        del cells
-        return None
+        """Linear functions on n cells, from the raw outputs (n, n_actions) at their centres."""
 
     def importance(self) -> Array | float:
         """How much it bends along each coordinate of the state (n_coordinates,), of itself."""
@@ -100,9 +86,35 @@ class Margin(ABC):
         """
 
 
+class UniformMargin(Margin):
+    """A margin with the same weights of the outputs at every state."""
+
+    @abstractmethod
+    def differences(self, raw: Array) -> tuple[Array, Array]:
+        """Linear functions D (m, n_actions), k (m,) with -margin ≤ LSE(D z + k) for all z.
+
+        With equality at the given raw outputs (n_actions,); without what `plane_above` adds.
+        """
+
+    def plane_above(self, cells: Cells) -> tuple[Array, Array] | None:
+        """Slopes (n, n_coordinates) and offsets (n,) to add on cells; None if there are none."""
+        del cells
+        return None
+
+    @override
+    def local(self, cells: Cells, raw: Array) -> Local:
+        """The differences of every cell, and the plane above what depends on the state."""
+        found = [self.differences(one) for one in raw]
+        differences, constants = np.stack([d for d, _ in found]), np.stack([k for _, k in found])
+        plane = self.plane_above(cells)
+        if plane is None:
+            return Local(differences, constants)
+        return Local(differences, constants + plane[1][:, None], plane[0])
+
+
 @final
 @dataclass(frozen=True)
-class SoftmaxMargin(Margin):
+class SoftmaxMargin(UniformMargin):
     """A sum of probabilities ≥ threshold (sign +1) or ≤ threshold (sign -1).
 
     Attributes:
@@ -199,7 +211,7 @@ class SoftmaxMargin(Margin):
 
 @final
 @dataclass(frozen=True)
-class LinearMargin(Margin):
+class LinearMargin(UniformMargin):
     """A sum of mean actions ≥ threshold (sign +1) or ≤ threshold (sign -1).
 
     The distance from the threshold per Σ|w|, so that it has the rounding of a single output.
@@ -270,23 +282,23 @@ def _outwards(threshold: float, sign: float, excess: float) -> float:
 
 
 # (weights, threshold, sign) -> margin.
-_MARGINS: dict[Quantity, Callable[[Array, float, float], Margin]] = {
+_MARGINS: dict[Quantity, Callable[[Array, float, float], UniformMargin]] = {
     PROBABILITY: SoftmaxMargin.of,
     MEAN: LinearMargin.of,
 }
 
 
-def at_least(quantity: Quantity, weights: Array, threshold: float) -> Margin:
+def at_least(quantity: Quantity, weights: Array, threshold: float) -> UniformMargin:
     """Of Σ w_a output_a ≥ threshold."""
     return _margin(quantity, weights, threshold, 1.0)
 
 
-def at_most(quantity: Quantity, weights: Array, threshold: float) -> Margin:
+def at_most(quantity: Quantity, weights: Array, threshold: float) -> UniformMargin:
     """Of Σ w_a output_a ≤ threshold."""
     return _margin(quantity, weights, threshold, -1.0)
 
 
-def _margin(quantity: Quantity, weights: Array, threshold: float, sign: float) -> Margin:
+def _margin(quantity: Quantity, weights: Array, threshold: float, sign: float) -> UniformMargin:
     if quantity not in _MARGINS:
         raise InvalidPolicy(f"Nothing can be proven about {quantity.plural}: no margin is known.")
     return _MARGINS[quantity](weights, threshold, sign)

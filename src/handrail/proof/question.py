@@ -33,7 +33,7 @@ from handrail.policies import ACTIVATIONS, IDENTITY, RELU, LayerArrays, Layers, 
 from handrail.proof.bounder import Bounder
 from handrail.proof.branch_and_bound import Budget, Judge, Leaves, Watch, prove
 from handrail.proof.certificate import Certificate, Certificates, Status
-from handrail.proof.margin import Margin, at_least, at_most
+from handrail.proof.margin import Margin, UniformMargin, at_least, at_most
 from handrail.proof.relaxation import Relaxation, has_lines
 from handrail.proof.rounding import (
     FLOAT64,
@@ -42,7 +42,7 @@ from handrail.proof.rounding import (
     float32_is_whole,
     largest_output,
 )
-from handrail.proof.state_margin import Extent, WeightedMargin, loosened, state_margin
+from handrail.proof.state_margin import Extent, loosened, state_margin
 from handrail.proof.vertex_bound import VertexBound
 from handrail.regions import Cover, Points, Region
 from handrail.rulebook import AnyConstraints, constraints_of
@@ -395,7 +395,7 @@ def _prove(
 
 
 def _bounder(layers: LayerArrays, margin: Margin, many_vertices: bool) -> tuple[Bounder, str]:
-    plain = not many_vertices and not isinstance(margin, WeightedMargin)
-    if layers.activations == (RELU, IDENTITY) and plain:
+    few = layers.activations == (RELU, IDENTITY) and not many_vertices
+    if few and isinstance(margin, UniformMargin):
         return VertexBound.of(layers, margin), "vertex bound"
     return Relaxation(layers, margin), "linear relaxation"

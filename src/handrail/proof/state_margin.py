@@ -33,11 +33,14 @@ from handrail.constraints import Amount
 from handrail.errors import InvalidConstraint
 from handrail.formulas import Formula, StateFunction, formula_of
 from handrail.policies import MEAN, PROBABILITY, Quantity
-from handrail.proof.margin import LinearMargin, Local, Margin, SoftmaxMargin
+from handrail.proof.margin import LinearMargin, Local, Margin, SoftmaxMargin, UniformMargin
 from handrail.regions import Cells
 
 # Planes steeper than this, times what the bound itself is worth, are of no use.
 _STEEP = 1e4
+
+# Above whatever has no value: such a cell is not proven, but divided.
+_NOWHERE = 1e200
 
 # What is left of a slack that was computed in float64.
 _SAFE = 1.0 - 1e-12
@@ -82,7 +85,7 @@ def _largest(ends: tuple[float, float]) -> float:
 
 @final
 @dataclass(frozen=True)
-class ShiftedMargin(Margin):
+class ShiftedMargin(UniformMargin):
     """A margin from a bound that depends on the state.
 
     Attributes:
@@ -116,13 +119,6 @@ class ShiftedMargin(Margin):
     @override
     def differences(self, raw: Array) -> tuple[Array, Array]:
         return self.base.differences(raw)
-
-    @override
-    def local(self, cells: Cells, raw: Array) -> Local:
-        """Those of the base, and a plane above the shift."""
-        slope, highest = self.plane_above(cells)
-        base = self.base.local(cells, raw)
-        return Local(base.differences, base.constants + highest[:, None], slope, base.spread)
 
     @override
     def plane_above(self, cells: Cells) -> tuple[Array, Array]:
@@ -186,13 +182,18 @@ class WeightedMargin(Margin):
 
     @override
     def of_raw(self, raw: Array, states: Array) -> Array:
-        values = sum(one.at(states) * raw[:, a] for a, one in enumerate(self.weights))
-        result: Array = self.sign * (values - self.bound.at(states)) / self.scale
-        return np.where(np.isfinite(result), result, -np.inf)
+        """Rounded downwards, as far as weights and bound go."""
+        lowest = -self._ends(self.bound, states)[0 if self.sign < 0.0 else 1] * self.sign
+        for a, one in enumerate(self.weights):
+            ends = [self.sign * raw[:, a] * end for end in self._ends(one, states)]
+            lowest = lowest + np.minimum(*ends)
+        return np.where(np.isfinite(lowest), lowest / self.scale, -np.inf)
 
-    @override
-    def differences(self, raw: Array) -> tuple[Array, Array]:
-        raise NotImplementedError("its weights are other ones in every cell")
+    def _ends(self, formula: Formula, states: Array) -> tuple[Array, Array]:
+        """Between which it is at states: NaN where it may have no value."""
+        low, high = formula.enclose(states, states)
+        defined = formula.is_defined(states, states)
+        return np.where(defined, low, np.nan), np.where(defined, high, np.nan)
 
     @override
     def local(self, cells: Cells, raw: Array) -> Local:
@@ -205,16 +206,15 @@ class WeightedMargin(Margin):
         for a, one in enumerate(self.weights):
             band = one.band(cells.low, cells.high)
             factor = -per * raw[:, a]  # of δ_a(s)
-            rest = np.where(factor >= 0.0, band.highest, band.lowest) - at_centre[:, a]
+            above = np.nan_to_num(band.highest, posinf=_NOWHERE)
+            below = np.nan_to_num(band.lowest, neginf=-_NOWHERE)
+            rest = np.where(factor >= 0.0, above, below) - at_centre[:, a]
             slope = slope + factor[:, None] * band.slope
-            offset = offset + np.where(factor == 0.0, 0.0, factor * rest)
+            offset = offset + factor * rest
             low, high = one.enclose(cells.low, cells.high)
+            high = np.where(np.isfinite(band.highest), high, _NOWHERE)  # it may have no value
             spread[:, a] = np.maximum(high - at_centre[:, a], at_centre[:, a] - low) / self.scale
         return Local(-per * at_centre[:, None, :], offset[:, None], slope, spread)
-
-    @override
-    def plane_above(self, cells: Cells) -> tuple[Array, Array]:
-        raise NotImplementedError("its weights are other ones in every cell")
 
     @override
     def importance(self) -> Array:
@@ -243,8 +243,8 @@ def plane_above(formula: Formula, cells: Cells) -> tuple[Array, Array]:
     level = formula.enclose(cells.low, cells.high)[1]
     steep = (np.abs(band.slope) * far).sum(axis=1) > _STEEP * (1.0 + np.abs(level))
     slope = np.where(steep[:, None], 0.0, band.slope)
-    known = np.isfinite(band.highest)
-    return slope, np.where(known & steep, level, band.highest)
+    highest = np.where(steep, level, band.highest)
+    return slope, np.where(np.isfinite(band.highest), highest, _NOWHERE)
 
 
 def state_margin(

@@ -16,7 +16,7 @@ import numpy as np
 from handrail._types import Array
 from handrail.policies import LayerArrays
 from handrail.proof.bounder import Bounder, Bounds, bounds_by_block
-from handrail.proof.margin import Margin, log_sum_exp
+from handrail.proof.margin import UniformMargin, log_sum_exp
 from handrail.regions import Cells
 
 _LEVELS = 12
@@ -41,10 +41,10 @@ class VertexBound(Bounder):
         slope: (n_actions, n_coordinates) of everything that is affine in the cell.
         intercept: (n_actions,).
         differences: (n_negative, n_actions) and
-        constants: (n_negative,) of `Margin.differences`, at the centre of the cell.
+        constants: (n_negative,) of `UniformMargin.differences`, at the centre of the cell.
     """
 
-    margin: Margin
+    margin: UniformMargin
     inward: Array
     inward_bias: Array
     outward: Array
@@ -61,7 +61,7 @@ class VertexBound(Bounder):
         object.__setattr__(self, "importance", importance)
 
     @classmethod
-    def of(cls, layers: LayerArrays, margin: Margin) -> VertexBound:
+    def of(cls, layers: LayerArrays, margin: UniformMargin) -> VertexBound:
         """The bound before anything is known about a cell."""
         (inward, outward), (inward_bias, outward_bias) = layers.weights, layers.biases
         slope = np.zeros((len(outward), inward.shape[1]))
