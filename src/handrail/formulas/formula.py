@@ -8,7 +8,7 @@ bounds that depend on the state are formulas, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, final
@@ -30,6 +30,7 @@ from handrail.formulas.operation import (
     number,
     operation_named,
     partial_slope,
+    run,
     written,
 )
 from handrail.formulas.reader import InvalidFormula, read_steps, refuse_long
@@ -110,19 +111,16 @@ class Formula(StateFunction):
     def evaluate(self, states: Array) -> Array:
         """Values (n,) at states (n, n_names); infinite or NaN where it is not defined."""
         n = len(states)
+
+        def put(step: Step) -> Array:
+            i = step.coordinate
+            return np.full(n, step.number) if i is None else states[:, i]
+
         with np.errstate(all="ignore"):
-            stack: list[Array] = []
-            for step in self.steps:
-                if step.operation:
-                    operation = operation_named(step.operation)
-                    operands = stack[-operation.n_operands :]
-                    del stack[-operation.n_operands :]
-                    stack.append(operation.values(*operands))
-                elif step.coordinate is not None:
-                    stack.append(states[:, step.coordinate])
-                else:
-                    stack.append(np.full(n, step.number))
-        return stack[0].copy()
+            result: Array = run(
+                self.steps, put, lambda step, of: operation_named(step.operation).values(*of)
+            )
+        return result.copy()
 
     def enclose(self, low: Array, high: Array) -> Interval:
         """Bounds (n,), (n,) on every defined value between two corners (n, n_names) each."""
@@ -133,21 +131,20 @@ class Formula(StateFunction):
     def is_defined(self, low: Array, high: Array) -> Mask:
         """Boxes (n,) between two corners (n, n_names) where it surely has a value everywhere."""
         found = np.ones(len(low), dtype=bool)
-        stack: list[Interval] = []
+
+        def noted(ends: Interval) -> Interval:
+            np.logical_and(found, np.isfinite(ends[0]) & np.isfinite(ends[1]), out=found)
+            return ends
+
+        def do(step: Step, operands: list[Interval]) -> Interval:
+            operation = operation_named(step.operation)
+            if operation.defined is not None:
+                np.logical_and(found, operation.defined(*operands), out=found)
+            return noted(operation.enclosures(*operands))
+
+        put = _putting(list(zip(low.T, high.T, strict=True)), len(low))
         with np.errstate(all="ignore"):
-            for step in self.steps:
-                if step.operation:
-                    operation = operation_named(step.operation)
-                    operands = stack[-operation.n_operands :]
-                    del stack[-operation.n_operands :]
-                    stack.append(operation.enclosures(*operands))
-                    if operation.defined is not None:
-                        found &= operation.defined(*operands)
-                elif step.coordinate is not None:
-                    stack.append((low[:, step.coordinate], high[:, step.coordinate]))
-                else:
-                    stack.append((np.full(len(low), step.number),) * 2)
-                found &= np.isfinite(stack[-1][0]) & np.isfinite(stack[-1][1])
+            run(self.steps, lambda step: noted(put(step)), do)
         return found
 
     def derivative(self, by: int) -> Formula:
@@ -201,30 +198,28 @@ class Formula(StateFunction):
         steps as the formula has, where the derivatives written out would have many more.
         """
         n = len(low)
-        none = (np.zeros(n), np.zeros(n))
-        stack: list[tuple[Interval, dict[int, Interval], float | None]] = []
-        for step in self.steps:
-            if not step.operation:
-                i = step.coordinate
-                if i is None:
-                    stack.append(((np.full(n, step.number),) * 2, {}, step.number))
-                else:
-                    stack.append(((low[:, i], high[:, i]), {i: (np.ones(n), np.ones(n))}, None))
-                continue
-            operation = operation_named(step.operation)
-            both = stack[-operation.n_operands :]
-            del stack[-operation.n_operands :]
-            operands, known = [one for one, _, _ in both], tuple(one for _, _, one in both)
+        interval = _putting(list(zip(low.T, high.T, strict=True)), n)
+
+        def put(step: Step) -> _Sloped:
+            i = step.coordinate
+            if i is None:
+                return _Sloped(interval(step), {}, step.number)
+            return _Sloped(interval(step), {i: (np.ones(n), np.ones(n))}, None)
+
+        def do(step: Step, of: list[_Sloped]) -> _Sloped:
+            operands, known = [one.ends for one in of], tuple(one.number for one in of)
             slopes: dict[int, Interval] = {}
-            for k, (_, inner, _) in enumerate(both):
-                if not inner:
+            for k, inner in enumerate(of):
+                if not inner.slopes:
                     continue
                 outer = _enclosed(partial_slope(step.operation, k, known), operands, n)
-                for i, one in inner.items():
+                for i, one in inner.slopes.items():
                     term = intervals.multiply(outer, one)
                     slopes[i] = intervals.add(slopes[i], term) if i in slopes else term
-            stack.append((operation.enclosures(*operands), slopes, None))
-        return [stack[0][1].get(i, none) for i in range(len(self.names))]
+            return _Sloped(operation_named(step.operation).enclosures(*operands), slopes, None)
+
+        found, none = run(self.steps, put, do).slopes, (np.zeros(n), np.zeros(n))
+        return [found.get(i, none) for i in range(len(self.names))]
 
     def affine(self) -> Affine:
         """The sum of multiples of the coordinates that it is.
@@ -232,20 +227,15 @@ class Formula(StateFunction):
         Raises:
             InvalidFormula: if it is none; the message names what makes it so.
         """
-        stack: list[Affine] = []
+
+        def put(step: Step) -> Affine:
+            gain = np.zeros(len(self.names))
+            if step.coordinate is not None:
+                gain[step.coordinate] = 1.0
+            return Affine(gain, step.number)
+
         with np.errstate(all="ignore"):
-            for step in self.steps:
-                if step.operation:
-                    count = operation_named(step.operation).n_operands
-                    operands = stack[-count:]
-                    del stack[-count:]
-                    stack.append(_combined(step, operands))
-                else:
-                    gain = np.zeros(len(self.names))
-                    if step.coordinate is not None:
-                        gain[step.coordinate] = 1.0
-                    stack.append(Affine(gain, step.number))
-        return stack[0]
+            return run(self.steps, put, _combined)
 
     @property
     def number(self) -> float | None:
@@ -263,16 +253,14 @@ class Formula(StateFunction):
 
     def at_formulas(self, values: Sequence[Formula]) -> Formula:
         """With a formula instead of each coordinate, all of them over the same other ones."""
-        kept: list[Steps] = []
-        for step in self.steps:
-            if step.operation:
-                count = operation_named(step.operation).n_operands
-                operands = kept[-count:]
-                del kept[-count:]
-                kept.append(apply(step.operation, *operands, place=step.place))
-            else:
-                kept.append((step,) if step.coordinate is None else values[step.coordinate].steps)
-        return Formula.of_steps(kept[0], values[0].names)
+
+        def put(step: Step) -> Steps:
+            return (step,) if step.coordinate is None else values[step.coordinate].steps
+
+        def do(step: Step, operands: list[Steps]) -> Steps:
+            return apply(step.operation, *operands, place=step.place)
+
+        return Formula.of_steps(run(self.steps, put, do), values[0].names)
 
     def over(self, names: Sequence[str]) -> Formula:
         """The same over other coordinates, by name; those that it depends on are among them."""
@@ -339,20 +327,33 @@ def function_from(described: Mapping[str, Any]) -> StateFunction:
     return Formula(text, names, read_steps(text, names))
 
 
+class _Sloped(NamedTuple):
+    """Between which ends something is, and its derivatives; the number that it is, if it is one."""
+
+    ends: Interval
+    slopes: dict[int, Interval]
+    number: float | None
+
+
+def _putting(coordinates: Sequence[Interval], n: int) -> Callable[[Step], Interval]:
+    """Intervals (n,) of coordinates, and of numbers."""
+
+    def put(step: Step) -> Interval:
+        if step.coordinate is not None:
+            return coordinates[step.coordinate]
+        return np.full(n, step.number), np.full(n, step.number)
+
+    return put
+
+
 def _enclosed(steps: Steps, coordinates: Sequence[Interval], n: int) -> Interval:
     """Of n formulas at once, where the coordinates are in these intervals (n,) each."""
-    stack: list[Interval] = []
-    for step in steps:
-        if step.operation:
-            operation = operation_named(step.operation)
-            operands = stack[-operation.n_operands :]
-            del stack[-operation.n_operands :]
-            stack.append(operation.enclosures(*operands))
-        elif step.coordinate is not None:
-            stack.append(coordinates[step.coordinate])
-        else:
-            stack.append((np.full(n, step.number),) * 2)
-    return stack[0]
+
+    def do(step: Step, operands: list[Interval]) -> Interval:
+        result: Interval = operation_named(step.operation).enclosures(*operands)
+        return result
+
+    return run(steps, _putting(coordinates, n), do)
 
 
 def _combined(step: Step, operands: Sequence[Affine]) -> Affine:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,8 @@ class Step(NamedTuple):
 
 
 Steps = tuple[Step, ...]
+
+_Value = TypeVar("_Value")
 
 # From the operands and their derivatives.
 _Slope = Callable[[Sequence[Steps], Sequence[Steps]], Steps]
@@ -233,20 +235,40 @@ def operation_named(name: str) -> Operation:
     return OPERATORS.get(name) or FUNCTIONS[name]
 
 
+def run(
+    steps: Steps, put: Callable[[Step], _Value], do: Callable[[Step, list[_Value]], _Value]
+) -> _Value:
+    """What is left on the stack in the end.
+
+    Args:
+        steps: of a formula.
+        put: the value of a number or a coordinate.
+        do: the value of an operation, from those of its operands.
+    """
+    stack: list[_Value] = []
+    for step in steps:
+        if not step.operation:
+            stack.append(put(step))
+            continue
+        count = operation_named(step.operation).n_operands
+        operands = stack[-count:]
+        del stack[-count:]
+        stack.append(do(step, operands))
+    return stack[0]
+
+
 def derivative(steps: Steps, by: int) -> Steps:
     """Of a formula by one of its coordinates."""
-    stack: list[tuple[Steps, Steps]] = []
-    for step in steps:
-        if step.operation:
-            operation = operation_named(step.operation)
-            both = stack[-operation.n_operands :]
-            del stack[-operation.n_operands :]
-            operands, slopes = [one for one, _ in both], [slope for _, slope in both]
-            whole = (*(one for operand in operands for one in operand), step)
-            stack.append((whole, operation.slope(operands, slopes)))
-        else:
-            stack.append(((step,), number(1.0 if step.coordinate == by else 0.0)))
-    return stack[0][1]
+
+    def put(step: Step) -> tuple[Steps, Steps]:
+        return (step,), number(1.0 if step.coordinate == by else 0.0)
+
+    def do(step: Step, both: list[tuple[Steps, Steps]]) -> tuple[Steps, Steps]:
+        operands, slopes = [one for one, _ in both], [slope for _, slope in both]
+        whole = (*(one for operand in operands for one in operand), step)
+        return whole, operation_named(step.operation).slope(operands, slopes)
+
+    return run(steps, put, do)[1]
 
 
 @lru_cache(maxsize=1024)
@@ -259,24 +281,21 @@ def partial_slope(name: str, by: int, known: tuple[float | None, ...]) -> Steps:
 
 def written(steps: Steps, names: Sequence[str]) -> str:
     """As a person would write it; read again, it is the same formula to the last bit."""
-    stack: list[str] = []
-    for step in steps:
+
+    def put(step: Step) -> str:
+        if step.coordinate is not None:
+            return names[step.coordinate]
+        value = float(step.number)
+        return repr(value) if value >= 0.0 else f"({value!r})"
+
+    def do(step: Step, operands: list[str]) -> str:
         if step.operation in FUNCTIONS:
-            count = FUNCTIONS[step.operation].n_operands
-            operands = stack[-count:]
-            del stack[-count:]
-            stack.append(f"{step.operation}({', '.join(operands)})")
-        elif step.operation == "negative":
-            stack.append(f"(-{stack.pop()})")
-        elif step.operation:
-            right, left = stack.pop(), stack.pop()
-            stack.append(f"({left} {step.operation} {right})")
-        elif step.coordinate is not None:
-            stack.append(names[step.coordinate])
-        else:
-            value = float(step.number)
-            stack.append(repr(value) if value >= 0.0 else f"({value!r})")
-    text = stack[0]
+            return f"{step.operation}({', '.join(operands)})"
+        if step.operation == "negative":
+            return f"(-{operands[0]})"
+        return f"({operands[0]} {step.operation} {operands[1]})"
+
+    text = run(steps, put, do)
     return text[1:-1] if text.startswith("(") and _is_one_pair(text) else text
 
 
