@@ -9,7 +9,7 @@ The lines of each shape of activations are at the end: of one that declares none
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, final
 
@@ -85,63 +85,86 @@ class Relaxation(Bounder):
         return cells.centres
 
     def _bounds(self, cells: Cells) -> Bounds:
-        layers = self.layers
-        lines: list[Lines | None] = []  # None where they would be the function itself
-        for weight, bias, activation in zip(
-            layers.weights, layers.biases, layers.activations, strict=True
-        ):
-            if activation is IDENTITY:
-                lines.append(None)
-                continue
-            rows = np.broadcast_to(weight, (len(cells), *weight.shape))
-            slope, offset = self._above(rows, bias, lines)
-            highest = cells.highest(slope) + offset
-            slope, offset = self._above(-rows, -bias, lines)
-            lowest = -(cells.highest(slope) + offset)
-            lines.append(lines_between(activation, lowest, highest))
+        lines = lines_of(enclose_units(self.layers, cells))
         centres = self.layers.outputs(cells.centres)
         local = self.margin.local(cells, centres)
-        slope, offset = self._above(local.differences, local.constants, lines)
+        slope, offset = affine_above(self.layers, local.differences, local.constants, lines)
         if local.slope is not None:
             slope = slope + local.slope[:, None]
         if local.spread is not None:
             offset += (local.spread * self._deviations(cells, centres, lines)).sum(axis=1)[:, None]
         return _worst_vertex(cells, slope, offset)
 
-    def _deviations(self, cells: Cells, centres: Array, lines: list[Lines | None]) -> Array:
+    def _deviations(self, cells: Cells, centres: Array, lines: Sequence[Lines | None]) -> Array:
         """How far outputs in a cell are from those at its centre at most: (n, n_actions)."""
         rows = np.broadcast_to(np.eye(centres.shape[1]), (len(cells), *[centres.shape[1]] * 2))
         none = np.zeros(centres.shape[1])
         ends = []
         for sign in (1.0, -1.0):
-            slope, offset = self._above(sign * rows, none, lines)
+            slope, offset = affine_above(self.layers, sign * rows, none, lines)
             ends.append(cells.highest(slope) + offset - sign * centres)
         return np.maximum(*ends)
-
-    def _above(self, rows: Array, offset: Array, lines: list[Lines | None]) -> tuple[Array, Array]:
-        """An affine function of the state above rows · (what the layers with these lines return).
-
-        Args:
-            rows: (n, m, width) linear functions of that.
-            offset: (m,) or (n, m), added.
-            lines: of the first layers.
-        """
-        slope = rows
-        total = np.broadcast_to(offset, rows.shape[:2]).copy()
-        for depth in range(len(lines) - 1, -1, -1):
-            at = lines[depth]
-            if at is not None:
-                rising, falling = np.maximum(slope, 0.0), np.minimum(slope, 0.0)
-                total += (rising @ at.upper_offset[:, :, None])[:, :, 0]
-                total += (falling @ at.lower_offset[:, :, None])[:, :, 0]
-                slope = rising * at.upper_slope[:, None] + falling * at.lower_slope[:, None]
-            total += slope @ self.layers.biases[depth]
-            slope = slope @ self.layers.weights[depth]
-        return slope, total
 
     def margins(self, states: Array) -> Array:
         """The margin itself."""
         return self.margin.of_raw(self.layers.outputs(states), states)
+
+
+class EnclosedUnits(NamedTuple):
+    """What the units of a layer are given on n cells: low to high, and the lines there."""
+
+    low: Array
+    high: Array
+    lines: Lines
+
+
+def enclose_units(layers: LayerArrays, cells: Cells) -> list[EnclosedUnits | None]:
+    """Layer by layer: the lines of the first bound what the next is given. None of the identity."""
+    units: list[EnclosedUnits | None] = []
+    for weight, bias, activation in zip(
+        layers.weights, layers.biases, layers.activations, strict=True
+    ):
+        if activation is IDENTITY:
+            units.append(None)
+            continue
+        lines = lines_of(units)
+        rows = np.broadcast_to(weight, (len(cells), *weight.shape))
+        slope, offset = affine_above(layers, rows, bias, lines)
+        highest = cells.highest(slope) + offset
+        slope, offset = affine_above(layers, -rows, -bias, lines)
+        lowest = -(cells.highest(slope) + offset)
+        units.append(EnclosedUnits(lowest, highest, lines_between(activation, lowest, highest)))
+    return units
+
+
+def lines_of(units: Sequence[EnclosedUnits | None]) -> list[Lines | None]:
+    """Of every layer; None where they would be the function itself."""
+    return [None if one is None else one.lines for one in units]
+
+
+def affine_above(
+    layers: LayerArrays, rows: Array, offset: Array, lines: Sequence[Lines | None]
+) -> tuple[Array, Array]:
+    """An affine function of the state above rows · (what the layers with these lines return).
+
+    Args:
+        layers: the network.
+        rows: (n, m, width) linear functions of that.
+        offset: (m,) or (n, m), added.
+        lines: of the first layers.
+    """
+    slope = rows
+    total = np.broadcast_to(offset, rows.shape[:2]).copy()
+    for depth in range(len(lines) - 1, -1, -1):
+        at = lines[depth]
+        if at is not None:
+            rising, falling = np.maximum(slope, 0.0), np.minimum(slope, 0.0)
+            total += (rising @ at.upper_offset[:, :, None])[:, :, 0]
+            total += (falling @ at.lower_offset[:, :, None])[:, :, 0]
+            slope = rising * at.upper_slope[:, None] + falling * at.lower_slope[:, None]
+        total += slope @ layers.biases[depth]
+        slope = slope @ layers.weights[depth]
+    return slope, total
 
 
 def _worst_vertex(cells: Cells, slope: Array, offset: Array) -> Bounds:
