@@ -17,6 +17,7 @@ def test_show_draws_any_two_observations(group: Path, handrail: Caller, tmp_path
     assert code == 0
     assert "passes from" in out
     assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "episode.png",
         "first_holding.png",
         "influence.png",
         "loss.png",

@@ -13,6 +13,7 @@ from torch import nn
 
 import handrail as hr
 from handrail._types import Array
+from handrail.constraints import Bounded, bound_in_words
 from handrail.constraints.constraint import Constraint
 from handrail.report.plane import Plane
 from handrail.rulebook.rulebook import Rulebook, load_rulebook, with_settings
@@ -37,7 +38,8 @@ def marked(axes: Axes, label: str) -> Array:
 def book(constraints: Sequence[Constraint], hidden: int = 64, **settings: object) -> Rulebook:
     """Cartpole under other constraints."""
     small = with_settings(load_rulebook("cartpole"), network={"hidden": [hidden]}, **settings)
-    return replace(small, constraints=tuple(constraints))
+    said = tuple(bound_in_words(*one.bounds) for one in constraints if isinstance(one, Bounded))
+    return replace(small, constraints=tuple(constraints), requirements=said)
 
 
 def lean_left(name: str = "left", x: float = 0.0) -> hr.AtLeast:

@@ -10,11 +10,13 @@ import pytest
 from PIL import Image
 
 import handrail as hr
+from handrail._types import Array
 from handrail.errors import EnvironmentFailure
-from handrail.report import policy_panels
-from handrail.report.policy_panels import first_episode, policy_figure
+from handrail.report import episode_panels
+from handrail.report.episode_panels import first_episode
+from handrail.report.policy_panels import policy_figure
 from handrail.report.subject import Subject
-from handrail.rulebook.rulebook import load_rulebook, with_settings
+from handrail.rulebook.rulebook import Rulebook, load_rulebook, with_settings
 from handrail.runs.run import make_agent
 from tests.report.figures import PLANE, book, caption, labels, lean_left, marked
 
@@ -28,6 +30,12 @@ def test_a_plane_that_misses_the_regions_shows_none() -> None:
     figure = policy_figure(agent, rules, replace(PLANE, at=(1.0, 0.0, 0.0, 0.0)))
     assert len(figure.axes[0].patches) == 1
     assert caption(figure) == "x = 1, x_dot = 0; 1 of 2 regions do not meet this plane"
+
+
+def visited(subject: Subject, rules: Rulebook) -> Array:
+    """Every state of the first episode, the last one as well."""
+    episode = first_episode(subject, rules)
+    return np.concatenate([episode.states, episode.final_state[None]])
 
 
 def test_stars_points_and_an_episode() -> None:
@@ -52,10 +60,10 @@ def test_stars_points_and_an_episode() -> None:
     axes = figure.axes[0]
     assert marked(axes, "constrained state").tolist() == [[0.1, 0.3], [0.2, 0.3]]
     assert marked(axes, "constrained state, other plane").tolist() == [[0.3, 0.3]]
-    path = first_episode(Subject.of(agent, rules))
+    path = visited(Subject.of(agent, rules), rules)
     assert (marked(axes, "one episode, from the dot") == path[:, [2, 3]]).all()
     assert len(path) == agent.evaluate(1).lengths[0] + 1
-    assert (first_episode(Subject.of(make_agent(rules), rules)) == path).all()
+    assert (visited(Subject.of(make_agent(rules), rules), rules) == path).all()
     assert set(labels(figure)) <= {
         "probability 50 %",
         "constrained region",
@@ -64,6 +72,7 @@ def test_stars_points_and_an_episode() -> None:
         "state constrained at present",
         "state constrained at present, other plane",
         "one episode, from the dot",
+        "A: left: ≥ 0.9",
     }
 
 
@@ -71,14 +80,14 @@ def test_only_what_is_there_is_explained(monkeypatch: pytest.MonkeyPatch) -> Non
     obedient = hr.AtLeast(0.01, 0, hr.Box([0, 0, -0.3, -0.2], [0, 0, -0.2, 0.1]), name="obeyed")
     agent = make_agent(rules := book([obedient]))
     assert not sum(map(len, agent.active_states))
-    wanted = ["constrained region", "one episode, from the dot"]
+    wanted = ["constrained region", "one episode, from the dot", "A: obeyed: ≥ 0.01"]
     found = labels(policy_figure(agent, rules, PLANE))
     assert [label for label in found if label != "probability 50 %"] == wanted
 
     def broken(*_: object) -> None:
         raise EnvironmentFailure("The environment raised RuntimeError.")
 
-    monkeypatch.setattr(policy_panels, "make_player", broken)
+    monkeypatch.setattr(episode_panels, "make_player", broken)
     far = replace(PLANE, horizontal_range=(50.0, 60.0), vertical_range=(50.0, 51.0))
     figure = policy_figure(agent, rules, far)
     assert labels(figure) in ([], ["constrained region"])

@@ -19,7 +19,7 @@ def test_the_report_has_all_of_it(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", rules)
     run.learn()
     page = write_report([run], tmp_path / "report")
-    for name in ("policy", "first_holding", "influence", "proof"):
+    for name in ("episode", "policy", "first_holding", "influence", "proof"):
         with Image.open(page.parent / f"{name}.png") as picture:
             assert picture.width > 400
             assert np.asarray(picture.convert("L")).std() > 10
@@ -33,7 +33,7 @@ def test_what_is_not_held_exactly_has_no_picture_of_it(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", rules)
     run.learn()
     found = {path.stem for path in write_pictures(run, tmp_path / "pictures")}
-    assert found == {"score", "loss", "violation", "policy"}
+    assert found == {"score", "loss", "violation", "episode", "policy"}
 
 
 def test_pictures_of_a_frozen_policy_with_one_observation(tmp_path: Path) -> None:
@@ -43,6 +43,7 @@ def test_pictures_of_a_frozen_policy_with_one_observation(tmp_path: Path) -> Non
     run.learn()
     page = write_report([run], tmp_path / "report")
     assert sorted(path.name for path in page.parent.glob("*.png")) == [
+        "episode.png",
         "influence.png",
         "loss.png",
         "score.png",

@@ -8,7 +8,7 @@ import pytest
 
 import handrail as hr
 from handrail.errors import InvalidArgument
-from handrail.report.policy_panels import first_episode, policy_figure
+from handrail.report.policy_panels import policy_figure
 from handrail.report.subject import Domain, Subject, recorded_runs
 from handrail.runs.run import Run, make_agent
 from tests.report.figures import LEANING, PLANE, book, labels, lean_left
@@ -42,7 +42,6 @@ def test_constraints_alone_have_numbers_for_names() -> None:
     assert figure.axes[0].get_title() == "probability of “action 1”"
     assert figure.axes[0].get_xlabel() == "observation 2"
     assert "one episode, from the dot" not in labels(figure)  # nobody knows where
-    assert first_episode(Subject.of(LEANING, [lean_left()])).shape == (0, 4)
 
 
 def test_means_without_a_range_have_that_of_the_picture() -> None:

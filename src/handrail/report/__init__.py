@@ -7,6 +7,7 @@ from handrail.report.change_panels import change_figure, first_holding_figure
 from handrail.report.comparison import Comparison, Standing, compare_runs
 from handrail.report.comparison_panels import curves_figure, standings_figure
 from handrail.report.drawing import save_figure
+from handrail.report.episode_panels import episode_figure
 from handrail.report.estimate import Estimate
 from handrail.report.film import watch, write_film
 from handrail.report.learning_curves import (
@@ -31,6 +32,7 @@ __all__ = [
     "change_figure",
     "compare_runs",
     "curves_figure",
+    "episode_figure",
     "first_holding_figure",
     "influence_figure",
     "loss_figure",

@@ -14,7 +14,6 @@ from handrail.enforcement import Influence
 from handrail.errors import UnsatisfiedConstraints
 from handrail.policies import Policy, Quantity
 from handrail.report.drawing import (
-    HALF,
     draw_frame,
     draw_legend,
     draw_marks,
@@ -25,7 +24,7 @@ from handrail.report.drawing import (
     outputs_over,
 )
 from handrail.report.plane import Plane
-from handrail.report.policy_panels import label_half, scale_of
+from handrail.report.shading import LINE, Shading
 from handrail.report.subject import Domain
 from handrail.rulebook import AnyConstraints
 from handrail.runs import Run, make_agent, make_policy
@@ -69,14 +68,14 @@ def change_figure(
     outputs = [outputs_over(policy, plane) for policy in (before, after)]
     action = _shown_action(domain, after.quantity, *outputs)
     shown = [one[action] for one in outputs]
-    limits, what, half = scale_of(domain, after.quantity, action, np.stack(shown))
+    shading = Shading.of(domain, after.quantity, action, np.stack(shown))
     figure = new_figure(12.6, 4.9)
     panels = figure.subplots(1, 3, sharex=True, sharey=True)
     for axes, values, when in zip(panels, shown, ("before", "after"), strict=False):
-        mesh = draw_output(axes, values, plane, limits)
-        label_half(axes, values, limits, half)
+        mesh = draw_output(axes, values, plane, shading)
+        shading.label_line(axes, values)
         axes.set_title(when, fontsize=10)
-    shades = _draw_change(panels[2], shown[1] - shown[0], plane, limits[1] - limits[0])
+    shades = _draw_change(panels[2], shown[1] - shown[0], plane, shading.high - shading.low)
     panels[2].set_title("change", fontsize=10)
     for axes in panels:
         _draw_places(axes, domain, mark, plane)
@@ -84,8 +83,8 @@ def change_figure(
         axes.locator_params(axis="x", nbins=_TICKS)  # three panels: labels would touch
         axes.label_outer()
     name = literal(domain.action(action))
-    figure.colorbar(mesh, ax=list(panels[:2]), label=f"{what} “{name}”")
-    figure.colorbar(shades, ax=panels[2], label=f"change of the {what} “{name}”")
+    figure.colorbar(mesh, ax=list(panels[:2]), label=f"{shading.noun} “{name}”")
+    figure.colorbar(shades, ax=panels[2], label=f"change of the {shading.noun} “{name}”")
     draw_legend(figure, panels, plane.fixed(domain.observations), columns=4)
     return figure
 
@@ -138,7 +137,7 @@ def _draw_change(axes: Axes, change: Array, plane: Plane, width: float) -> QuadM
     if levels:
         styles = ["dashed" if level < 0.0 else "solid" for level in levels]
         lines = axes.contour(
-            across, up, change, levels=levels, colors=HALF, linewidths=0.8, linestyles=styles
+            across, up, change, levels=levels, colors=LINE, linewidths=0.8, linestyles=styles
         )
         axes.clabel(lines, fmt=lambda level: f"{level:+g}".replace("-", "−"), fontsize=7)
     return mesh

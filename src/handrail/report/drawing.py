@@ -8,19 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from io import BytesIO
 from pathlib import Path
+from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib import colormaps
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from handrail._storage import write_atomically
 from handrail._text import visible
 from handrail._types import Array
+from handrail.constraints import PlacedConstraint
 from handrail.policies import Policy
 from handrail.regions import Region
 from handrail.report.plane import RESOLUTION, Plane
+from handrail.report.shading import LINE, PROBABILITY, Shading
+from handrail.report.subject import Domain
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -30,23 +33,18 @@ if TYPE_CHECKING:
 
 _POINTS_OF_A_CURVE = 257
 
+_MOST_LETTERS = 10  # a legend with more lines than this leaves no room for the picture
+_LONGEST = 44  # characters of a requirement
+_LETTER = 0.08  # of the width of a picture, that letters stay apart
+
 _DOTS_PER_INCH = 130
-
-# From light to dark, so that greyscale keeps the order; not too dark for black lines on it.
-_SHADES = ListedColormap(colormaps["YlGnBu"](np.linspace(0.0, 0.8, 256)), name="probability")
-
-HALF = "0.25"  # colour of the line half way: where an action has half of the probability
-
-Limits = tuple[float, float]
-
-PROBABILITIES: Limits = (0.0, 1.0)
 
 
 def draw_policy(
-    axes: Axes, policy: Policy, plane: Plane, action: int, limits: Limits = PROBABILITIES
+    axes: Axes, policy: Policy, plane: Plane, action: int, shading: Shading = PROBABILITY
 ) -> QuadMesh:
-    """The probability of an action, or its mean, over a plane; with the line half way up."""
-    return draw_output(axes, output_over(policy, plane, action), plane, limits)
+    """The probability of an action, or its mean, over a plane; with the line that divides it."""
+    return draw_output(axes, output_over(policy, plane, action), plane, shading)
 
 
 def output_over(policy: Policy, plane: Plane, action: int) -> Array:
@@ -62,17 +60,21 @@ def outputs_over(policy: Policy, plane: Plane) -> Array:
 
 
 def draw_output(
-    axes: Axes, output: Array, plane: Plane, limits: Limits = PROBABILITIES
+    axes: Axes, output: Array, plane: Plane, shading: Shading = PROBABILITY
 ) -> QuadMesh:
-    """What `output_over` gave, with the line half way between the limits."""
+    """What `output_over` gave, with the line that divides it."""
     across, up, _ = plane.states()
-    low, high = limits
     mesh = axes.pcolormesh(
-        across, up, output, cmap=_SHADES, vmin=low, vmax=high, shading="auto", rasterized=True
+        across,
+        up,
+        output,
+        cmap=shading.colours,
+        norm=shading.norm,
+        shading="auto",
+        rasterized=True,
     )
-    half = 0.5 * (low + high)
-    if output.min() < half < output.max():
-        axes.contour(across, up, output, levels=[half], colors=HALF, linestyles="--")
+    if output.min() < shading.line < output.max():
+        axes.contour(across, up, output, levels=[shading.line], colors=LINE, linestyles="--")
     return mesh
 
 
@@ -111,6 +113,68 @@ def _draw_curve(axes: Axes, curve: Region, plane: Plane) -> None:
         return
     across, up = curve.grid(_POINTS_OF_A_CURVE)[:, [plane.horizontal, plane.vertical]].T
     axes.plot(across, up, color="0.1", linestyle=":", label="constrained curve, projected")
+
+
+def label_regions(axes: Axes, domain: Domain, plane: Plane) -> None:
+    """A letter in each region that the plane meets; constraints on one region share its place.
+
+    None of them, if there are more than a legend has room for.
+    """
+    found = [(one, _middle_of_section(one, plane)) for one in _placed(domain)]
+    shown = [(one, middle) for one, middle in found if middle is not None]
+    if len(shown) > _MOST_LETTERS:
+        return
+    places: dict[tuple[float, float], list[str]] = {}
+    for letter, (one, middle) in zip(ascii_uppercase, shown, strict=False):
+        places.setdefault((float(middle[0]), float(middle[1])), []).append(letter)
+        axes.plot([], [], " ", label=literal(f"{letter}: {_in_short(domain, one)}"))
+    halo = withStroke(linewidth=2.5, foreground="white")
+    for (across, up), letters in zip(_apart(list(places), plane), places.values(), strict=True):
+        text = axes.annotate(", ".join(letters), (across, up), ha="center", va="center", zorder=5)
+        text.set(fontsize=9, fontweight="bold", path_effects=[halo])
+
+
+def _apart(places: Sequence[tuple[float, float]], plane: Plane) -> list[tuple[float, float]]:
+    """The same, lower where one would lie on another."""
+    width, height = np.ptp([plane.horizontal_range, plane.vertical_range], axis=1)
+    found: list[tuple[float, float]] = []
+    for across, middle in places:
+        up = middle
+        while any(
+            abs(across - x) < _LETTER * width and abs(up - y) < _LETTER * height for x, y in found
+        ):
+            up -= _LETTER * height
+        found.append((across, up))
+    return found
+
+
+def _placed(domain: Domain) -> list[PlacedConstraint]:
+    placed = [one for one in domain.constraints if isinstance(one, PlacedConstraint)]
+    return [one for one in placed if one.region is not None]
+
+
+def _middle_of_section(constraint: PlacedConstraint, plane: Plane) -> Array | None:
+    """The middle (2,) of the largest outline in the picture; None if the plane meets none."""
+    region = constraint.region
+    if region is None or is_curve(region):
+        return None
+    low, high = np.array([plane.horizontal_range, plane.vertical_range]).T
+    seen = [np.clip(outline, low, high) for outline in plane.section(region)]
+    sizes = [float(np.ptp(outline, axis=0).prod()) for outline in seen]
+    if not sizes or max(sizes) == 0.0:
+        return None
+    outline = seen[int(np.argmax(sizes))]
+    middle: Array = 0.5 * (outline.min(axis=0) + outline.max(axis=0))
+    return middle
+
+
+def _in_short(domain: Domain, constraint: PlacedConstraint) -> str:
+    required = domain.required(constraint)
+    if len(required) > _LONGEST:
+        required = f"{required[: _LONGEST - 1]}…"
+    if not required or required in constraint.name:
+        return constraint.name
+    return f"{constraint.name}: {required}"
 
 
 def is_curve(region: Region) -> bool:
@@ -165,7 +229,7 @@ def draw_legend(figure: Figure, panels: Iterable[Axes], title: str, columns: int
         handles.keys(),
         loc="outside lower center",
         title=literal(title),
-        ncols=columns,
+        ncols=columns if max(map(len, handles), default=0) <= _LONGEST else 1,
         fontsize=8,
         title_fontsize=8,
         frameon=False,

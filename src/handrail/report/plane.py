@@ -139,20 +139,6 @@ def _index(domain: Domain, name: str) -> int:
     return domain.observations.index(name)
 
 
-def _moved(plane: Plane, domain: Domain, values: Mapping[str, float]) -> Plane:
-    """The parallel plane with other fixed values."""
-    at = list(plane.at)
-    for name, value in values.items():
-        index = _index(domain, name)
-        if index in (plane.horizontal, plane.vertical):
-            raise InvalidArgument(
-                f"{name} is on an axis of the picture, so it has no fixed value. Choose two other "
-                "observations for the axes, or leave it out."
-            )
-        at[index] = float(value)
-    return replace(plane, at=tuple(at))
-
-
 def _spanned(domain: Domain, across: int, up: int) -> Plane:
     low, high = domain.extent
 

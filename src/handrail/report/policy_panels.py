@@ -6,15 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from handrail._threads import one_thread
 from handrail._types import Array
 from handrail.errors import EnvironmentFailure
-from handrail.learning import EVALUATION, Round, make_player
-from handrail.policies import Quantity
 from handrail.report.drawing import (
-    HALF,
-    PROBABILITIES,
-    Limits,
     draw_frame,
     draw_legend,
     draw_marks,
@@ -22,11 +16,14 @@ from handrail.report.drawing import (
     draw_regions,
     draw_trajectory,
     is_curve,
+    label_regions,
     literal,
     new_figure,
     outputs_over,
 )
+from handrail.report.episode_panels import first_episode
 from handrail.report.plane import Plane
+from handrail.report.shading import Shading
 from handrail.report.subject import Domain, Shown, Subject
 from handrail.rulebook import AnyConstraints
 
@@ -55,7 +52,7 @@ def policy_figure(
     domain = subject.domain
     plane = Plane.of(domain) if plane is None else plane
     outputs = outputs_over(subject.policy, plane)
-    episode = first_episode(subject)
+    episode = _path(subject)
     actions = _shown_actions(subject, len(outputs))
     columns = min(len(actions), _PANELS_IN_A_ROW)
     rows = -(-len(actions) // columns)
@@ -63,12 +60,12 @@ def policy_figure(
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     quantity = subject.policy.quantity
     for action, axes in zip(actions, panels, strict=False):
-        limits, what, half = scale_of(domain, quantity, action, outputs[action])
-        mesh = draw_output(axes, outputs[action], plane, limits)
-        label_half(axes, outputs[action], limits, half)
+        shading = Shading.of(domain, quantity, action, outputs[action])
+        mesh = draw_output(axes, outputs[action], plane, shading)
+        shading.label_line(axes, outputs[action])
         _draw_scene(axes, subject, episode, plane)
         draw_frame(axes, plane, domain.observations)
-        axes.set_title(literal(f"{what} “{domain.action(action)}”"), fontsize=10)
+        axes.set_title(literal(f"{shading.noun} “{domain.action(action)}”"), fontsize=10)
         if quantity.is_continuous:  # every action has a range of its own
             figure.colorbar(mesh, ax=axes, extend="both")
     for axes in panels[len(actions) :]:
@@ -86,6 +83,7 @@ def _draw_scene(axes: Axes, subject: Subject, episode: Array, plane: Plane) -> N
         draw_trajectory(axes, episode, plane)
     draw_marks(axes, subject.domain.points, plane, "constrained state", "o", 6.0)
     draw_marks(axes, subject.active, plane, "state constrained at present", "*", 11.0)
+    label_regions(axes, subject.domain, plane)
 
 
 def _caption(domain: Domain, plane: Plane) -> str:
@@ -98,31 +96,6 @@ def _caption(domain: Domain, plane: Plane) -> str:
     return "; ".join(parts)
 
 
-def scale_of(
-    domain: Domain, quantity: Quantity, action: int, values: Array
-) -> tuple[Limits, str, str]:
-    """The limits of the colours, what they show, and what the line half way is.
-
-    Args:
-        domain: may know the range of a continuous action; else it is that of the values.
-        quantity: that is shown.
-        action: whose.
-        values: that are shown.
-    """
-    if not quantity.is_continuous:
-        return PROBABILITIES, "probability of", "probability 50 %"
-    low, high = float(values.min()), float(values.max())
-    if domain.ranges is not None:
-        low, high = domain.ranges[action]
-    return (low, high), "mean of", f"mean {0.5 * (low + high):g}"
-
-
-def label_half(axes: Axes, values: Array, limits: Limits, half: str) -> None:
-    """A line of the legend, where the line half way is drawn."""
-    if values.min() < 0.5 * sum(limits) < values.max():
-        axes.plot([], [], color=HALF, linestyle="--", label=half)
-
-
 def _shown_actions(subject: Subject, n_actions: int) -> list[int]:
     """All of them, but of two discrete ones only one."""
     if n_actions > 2 or subject.policy.quantity.is_continuous:
@@ -131,24 +104,19 @@ def _shown_actions(subject: Subject, n_actions: int) -> list[int]:
     return [1 if picture is None else picture.action]
 
 
-def first_episode(subject: Subject) -> Array:
+def _path(subject: Subject) -> Array:
     """(n, n_observations): the states of the first episode that `evaluate` plays.
 
-    None without a constraint file, which knows the environment, or if it could not be played.
+    None without a constraint file, which knows the environment, or if it could not be played: a
+    picture of what was learned is wanted most when something went wrong.
     """
     rulebook = subject.domain.rulebook
     none = np.zeros((0, len(subject.domain.observations)))
     if rulebook is None:
         return none
-    env = rulebook.make_environment()
     try:
-        with one_thread():
-            which = Round(subject.seed, EVALUATION, 0)
-            episode = make_player(env, 1).play(subject.policy, which)[0]
+        episode = first_episode(subject, rulebook)
     except EnvironmentFailure:
-        # A picture of what was learned is wanted most when something went wrong.
         return none
-    finally:
-        env.close()
     states = np.concatenate([episode.states, episode.final_state[None]])
     return states.reshape(len(states), -1)

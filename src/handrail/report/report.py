@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from handrail._storage import write_atomically
 from handrail._text import html_text
+from handrail.errors import EnvironmentFailure
 from handrail.report.change_panels import first_holding_figure
 from handrail.report.comparison import Comparison
 from handrail.report.comparison_panels import curves_figure, standings_figure
 from handrail.report.drawing import save_figure
+from handrail.report.episode_panels import draw_episode, first_episode
 from handrail.report.learning_curves import (
     have_influence,
     influence_figure,
@@ -35,7 +38,7 @@ img { max-width: 100%; width: 32rem; vertical-align: top }
 
 
 def write_pictures(runs: AnyRuns, folder: str | Path, plane: Plane | None = None) -> list[Path]:
-    """Learning curves; the policy of the first run, its first holding, the proof for its regions.
+    """Learning curves; of the first run an episode, the policy, its first holding and its proof.
 
     Args:
         runs: one, several of one constraint file, or those in a folder; some have recorded
@@ -57,8 +60,10 @@ def write_pictures(runs: AnyRuns, folder: str | Path, plane: Plane | None = None
     }
     if have_influence([run.records() for run in found]):
         figures["influence"] = influence_figure(found)
+    subject = Subject.of(found[0])
+    with suppress(EnvironmentFailure):  # the other pictures are wanted all the more
+        figures["episode"] = draw_episode(subject, first_episode(subject, found[0].rulebook))
     if len(found[0].rulebook.observations) > 1:
-        subject = Subject.of(found[0])
         figures["policy"] = policy_figure(subject, plane=plane)
         first = first_holding_figure(found[0], plane)
         if first is not None:

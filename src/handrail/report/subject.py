@@ -11,7 +11,7 @@ from typing import TypeAlias, final
 import numpy as np
 
 from handrail._types import Array
-from handrail.constraints import Constraint, PlacedConstraint
+from handrail.constraints import Bounded, Constraint, PlacedConstraint, bound_in_words
 from handrail.errors import InvalidArgument
 from handrail.learning import Learner
 from handrail.policies import Policy
@@ -87,6 +87,12 @@ class Domain:
         blocks += [np.stack(region.bounds) for region in self.regions]
         corners = np.concatenate(blocks) if blocks else np.zeros((1, len(self.observations)))
         return corners.min(axis=0), corners.max(axis=0)
+
+    def required(self, constraint: Constraint) -> str:
+        """What a constraint asks for: as its file says it, or its bounds."""
+        if self.rulebook is not None:
+            return self.rulebook.requirements[self.constraints.index(constraint)]
+        return bound_in_words(*constraint.bounds) if isinstance(constraint, Bounded) else ""
 
     def action(self, index: int) -> str:
         """The name of an action."""

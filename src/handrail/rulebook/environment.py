@@ -181,8 +181,8 @@ def states_outside(env: Environment, states: Array) -> int:
     space = env.observation_space
     assert isinstance(space, gym.spaces.Box)  # others are refused
     flat = states.reshape(len(states), -1)
-    # Bounds are float32: 0.1 is a little less there.
-    slack = 1e-6 * np.abs(flat)
+    # Bounds are float32: 0.1 is a little less there; and polytopes are a hair larger than said.
+    slack = 1e-6 * np.maximum(np.abs(flat), np.ptp(flat, axis=0))
     low, high = space.low.reshape(-1), space.high.reshape(-1)
     inside = ((flat >= low - slack) & (flat <= high + slack)).all(axis=1)
     return int((~inside).sum())

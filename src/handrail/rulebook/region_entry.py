@@ -281,9 +281,15 @@ def in_words(states: Array, observations: Sequence[str]) -> str:
     """'x from -2 to 2, x_dot 0, phi 0.25'."""
     parts = []
     for name, column in zip(observations, states.T, strict=True):
-        low, high = column.min(), column.max()
+        low, high = _tidy_ends(float(column.min()), float(column.max()))
         parts.append(f"{name} {low:g}" if low == high else f"{name} from {low:g} to {high:g}")
     return ", ".join(parts)
+
+
+def _tidy_ends(low: float, high: float) -> tuple[float, float]:
+    """0, not -5.4e-11: a polytope is a hair larger than its half-spaces say."""
+    hair = 1e-9 * (high - low)
+    return (0.0 if abs(low) < hair else low), (0.0 if abs(high) < hair else high)
 
 
 def region_in_words(region: Region, observations: Sequence[str]) -> str:

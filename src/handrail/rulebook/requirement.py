@@ -93,6 +93,7 @@ class Requirement:
         lower: -inf for none.
         upper: +inf for none.
         text: as it was written.
+        level: h of a barrier, which the requirement keeps at 0 or above.
     """
 
     quantity: Quantity
@@ -100,6 +101,7 @@ class Requirement:
     lower: Amount
     upper: Amount
     text: str = field(compare=False)
+    level: Formula | None = field(default=None, compare=False)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -191,6 +193,7 @@ def barrier_requirement(
         lower=condition.bound,
         upper=math.inf,
         text=f"keep {barrier.h} >= 0 (barrier, rate {barrier.rate:g})",
+        level=Formula(str(barrier.h), observations),
     )
 
 

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from handrail.constraints import Constraint, counted
 from handrail.errors import InvalidConstraint, InvalidRulebook, ShapeMismatch
+from handrail.formulas import Formula
 from handrail.policies import Policy, Quantity
 from handrail.rulebook import environment as environments
 from handrail.rulebook.catalogue import read_file
@@ -52,6 +53,8 @@ class Rulebook:
         ranges: (from, to) of each continuous action; None if actions are discrete.
         constraints: what the policy must obey.
         sentences: the same for people, a sentence per constraint.
+        requirements: what each constraint requires, as it was written.
+        barriers: h of those that are barriers, by the names of the constraints.
         settings: how the run learns.
         pass_mark: the 100-episode average that counts as solved; by default Gymnasium's threshold.
         picture: the plane that pictures of the policy show.
@@ -66,6 +69,8 @@ class Rulebook:
     ranges: tuple[tuple[float, float], ...] | None
     constraints: tuple[Constraint, ...]
     sentences: tuple[str, ...]
+    requirements: tuple[str, ...]
+    barriers: Mapping[str, Formula]
     settings: RunSettings
     pass_mark: float | None
     picture: Picture | None
@@ -164,6 +169,12 @@ def parse(text: str, name: str) -> Rulebook:
         ranges=actions.ranges,
         constraints=tuple(one.constraint for one in built),
         sentences=tuple(one.words for one in built),
+        requirements=tuple(one.requirement.text for one in built),
+        barriers={
+            one.constraint.name: one.requirement.level
+            for one in built
+            if one.requirement.level is not None
+        },
         settings=file.settings,
         pass_mark=_pass_mark(file),
         picture=picture,
