@@ -203,7 +203,7 @@ def test_rows_of_relations() -> None:
 
 def test_symmetric_is_one_row_per_state_and_independent_action() -> None:
     policy = small_policy(n_actions=3)
-    rule = hr.Symmetric(HERE, mirror=[-1, -1, 1], swap={0: 2, 2: 0}, within=0.01, name="mirror")
+    rule = hr.Symmetric(HERE, mirror=[-1, -1, 1], swap={0: 2, 2: 0}, name="mirror")
     rows = expand([rule], policy).rows()
     assert len(rows) == 4
     values = rows.values(policy.probabilities(rows.states))
@@ -211,6 +211,12 @@ def test_symmetric_is_one_row_per_state_and_independent_action() -> None:
     q = policy.probabilities(HERE.states * [-1, -1, 1])
     expected = [p[0, 0] - q[0, 2], p[0, 1] - q[0, 1], p[1, 0] - q[1, 2], p[1, 1] - q[1, 1]]
     np.testing.assert_allclose(values, expected, atol=1e-14)
+    np.testing.assert_array_equal(rows.upper, 0.0)
+    # With a difference allowed, the last could add up those of all others: it has a row, too.
+    loose = hr.Symmetric(HERE, mirror=[-1, -1, 1], swap={0: 2, 2: 0}, within=0.01)
+    rows = expand([loose], policy).rows()
+    values = rows.values(policy.probabilities(rows.states)).reshape(2, 3)
+    np.testing.assert_allclose(values, p - q[:, [2, 1, 0]], atol=1e-14)
     np.testing.assert_array_equal(rows.upper, 0.01)
 
 
@@ -315,12 +321,12 @@ def test_bounds_of_the_four_kinds() -> None:
 
 def test_symmetry_of_mean_actions_is_told_how_to_be_written() -> None:
     where = hr.Points([0.1, 0.2, 0.3])
-    advice = r"Linear\(\[Term\(state, Mean\(0\)\), Term\(mirrored, Mean\(0\)\)\]"
-    with pytest.raises(InvalidConstraint, match=rf"^Symmetric swaps discrete actions\. .*{advice}"):
-        hr.Symmetric(where, [-1, -1, -1], swap={hr.Mean(0): hr.Mean(0)})  # type: ignore[dict-item]
+    advice = r"Of mean actions, say what each is .* swap=\{0: Mean\(\{0: -1\}\)\}"
+    with pytest.raises(InvalidConstraint, match=rf"is no key of `swap`\. {advice}"):
+        hr.Symmetric(where, [-1, -1, -1], swap={hr.Mean(0): hr.Mean(0)})  # type: ignore[arg-type]
     pendulum = hr.GaussianPolicy.mlp(gym.make("Pendulum-v1"), hidden=[8])
     mirrored = hr.Symmetric(where, [-1, -1, -1], swap={}, name="mirrored")
-    with pytest.raises(InvalidConstraint, match=rf"^'mirrored' is about discrete .*{advice}"):
+    with pytest.raises(InvalidConstraint, match=rf"^'mirrored' is about the probab.*{advice}"):
         hr.measure(pendulum, [mirrored])
     state = np.array([0.1, 0.2, 0.3])
     terms = [hr.Term(state, hr.Mean(0)), hr.Term(-state, hr.Mean(0))]

@@ -245,7 +245,10 @@ def test_probabilities_and_means_are_not_confused() -> None:
     with pytest.raises(hr.errors.InvalidConstraint, match="only one of the two"):
         hr.Linear(terms, lower=0.0)
     mirror = hr.Symmetric(hr.Points(states(1)), [-1, -1, -1], {0: 1, 1: 0})
-    with pytest.raises(hr.errors.InvalidConstraint, match="'symmetric' is about discrete actions"):
+    with pytest.raises(
+        hr.errors.InvalidConstraint,
+        match="'symmetric' is about the probability of",
+    ):
         hr.enforce(gaussian(), [mirror])
 
 

@@ -464,7 +464,6 @@ def refusals() -> list[tuple[Any, Any, type[Exception], str]]:
     twice = hr.CategoricalPolicy(
         nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.ReLU(), nn.Linear(8, 2)).double()
     )
-    mirror = hr.Symmetric(box, [-1, -1, -1], {0: 1, 1: 0}, within=0.1)
     linear = hr.Linear([hr.Term([0.0, 0.0, 0.0], 0)], lower=0.1, name="sum")
     short = hr.AtLeast(0.5, 0, hr.Box([0.0, 0.0], [1.0, 1.0]), name="leaning")
     curve = hr.Curve(lambda t: np.stack([t, t, t], axis=1), 0.0, 1.0)
@@ -477,7 +476,6 @@ def refusals() -> list[tuple[Any, Any, type[Exception], str]]:
             r"kind .* can still be made to obey on samples of a region \(prove=False\)",
         ),
         (twice, rule, hr.errors.InvalidPolicy, r"layer '2', ReLU\(\), does not follow a Linear"),
-        (policy, mirror, hr.errors.InvalidConstraint, "'symmetric' relates several states"),
         (policy, linear, hr.errors.InvalidConstraint, "'sum' relates several states"),
         (
             policy,

@@ -145,7 +145,8 @@ def test_what_cannot_be_proven_is_left_out() -> None:
     unknown = hr.AtLeast(0.6, 0, function, name="function")
     mirror = hr.Symmetric(lean_left().where, [-1] * 4, {0: 1, 1: 0}, within=0.1)
     answers = certify_regions(LEANING, [points, unknown, mirror, lean_left()])
-    assert [answer.certificate.name for answer in answers] == ["left"]
+    assert [answer.certificate.name for answer in answers] == ["symmetric", "left"]
+    assert answers[0].sides == ()
 
 
 @pytest.mark.parametrize("bound", [0.95, 0.05, 0.5, 0.999, 1e-4])

@@ -2,6 +2,7 @@
 
 from handrail.constraints.amount import Amount, amount_in_words, is_bound
 from handrail.constraints.barrier_condition import BarrierCondition, barrier, sampled_barrier
+from handrail.constraints.close_to import CloseTo
 from handrail.constraints.constraint import (
     Constraint,
     Mean,
@@ -25,6 +26,7 @@ from handrail.constraints.expansion import (
     refuse_wrong_types,
 )
 from handrail.constraints.output_bounds import AtLeast, AtMost, Between, Bounded, Equal, looked_at
+from handrail.constraints.pair import Difference, Paired, Twin
 from handrail.constraints.relation import Linear, Symmetric, Term
 from handrail.constraints.rows import Rows, concatenate
 from handrail.constraints.tolerance import DEFAULT_TOLERANCE, Tolerance, check_tolerance
@@ -52,19 +54,23 @@ __all__ = [
     "BarrierCondition",
     "Between",
     "Bounded",
+    "CloseTo",
     "Constraint",
     "ControllerSample",
+    "Difference",
     "Equal",
     "Expansion",
     "FreshMeasurement",
     "Linear",
     "Mean",
+    "Paired",
     "PlacedConstraint",
     "Regional",
     "Rows",
     "Symmetric",
     "Term",
     "Tolerance",
+    "Twin",
     "Violations",
     "action_about",
     "amount_in_words",

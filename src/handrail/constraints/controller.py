@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from handrail._types import Array, Indices, Mask
+from handrail.constraints.close_to import CloseTo, FrozenPolicy
 from handrail.constraints.constraint import Constraint, Mean
 from handrail.constraints.output_bounds import AtLeast, AtMost, Between
 from handrail.errors import InvalidArgument, ShapeMismatch
-from handrail.formulas import Affine, PythonFunction, StateFunction
-from handrail.policies import CategoricalPolicy, GaussianPolicy, action_limits
+from handrail.formulas import Affine, StateFunction
+from handrail.policies import CategoricalPolicy, GaussianPolicy, Policy, action_limits
 from handrail.regions import Place, Points, Region
 
 # State (n_coordinates,) -> action.
@@ -343,29 +344,32 @@ def mean_constraints_from(
 
 
 def within(
-    controller: ArrayLike | StateFunction | Sequence[StateFunction] | GaussianPolicy,
+    controller: ArrayLike | StateFunction | Sequence[StateFunction] | Policy,
     distance: float,
     where: Place,
     *,
     name: str = "within",
 ) -> list[Constraint]:
-    """Constraints that keep mean actions within ±distance of a controller all over a place.
+    """Constraints that keep a policy within ±distance of a controller all over a place.
 
     Args:
-        controller: a gain matrix K (n_actions, n_coordinates), of which u = -K s; an `Affine` or a
-            `Formula`, or one for each dimension of the action; or another Gaussian policy, whose
-            mean it is (which can be held, but not proven).
-        distance: in the action's own units.
+        controller: of mean actions, a gain matrix K (n_actions, n_coordinates), of which u = -K s;
+            an `Affine` or a `Formula`, or one for each dimension of the action. Or another policy,
+            as it is now, whose means or probabilities they are.
+        distance: in the action's own units, or in probability.
         where: Points, or a region.
         name: constraints are called "name: mean action 0", …
 
     Returns:
-        One constraint per dimension of the action.
+        One constraint per dimension of the action, or per action; one for two actions, since the
+        other follows.
     """
     if isinstance(distance, bool) or not isinstance(distance, Real) or not 0 < distance < np.inf:
         raise InvalidArgument(
             f"The distance must be a positive number, in units of the action, not {distance!r}."
         )
+    if isinstance(controller, Policy):
+        return _close_to_policy(controller, distance, where, name)
     n_coordinates = (
         int(np.prod(where.states.shape[1:])) if isinstance(where, Points) else (where.n_coordinates)
     )
@@ -381,37 +385,30 @@ def within(
     ]
 
 
+def _close_to_policy(policy: Policy, distance: float, where: Place, name: str) -> list[Constraint]:
+    one = where.states[:1] if isinstance(where, Points) else where.cover(1)[:1]
+    n_actions = policy.outputs(one).shape[1]
+    quantity, frozen = policy.quantity, FrozenPolicy.of(policy)
+    follows = quantity.adds_up and quantity.one_says_all(n_actions)
+    what = quantity.noun if quantity.is_continuous else "action"
+    return [
+        CloseTo(frozen, distance, action, where, name=f"{name}: {what} {action}")
+        for action in ([1] if follows else range(n_actions))
+    ]
+
+
 def _mean_functions(controller: Any, n_coordinates: int) -> Sequence[StateFunction]:
     """One for each dimension of the action."""
     if isinstance(controller, StateFunction):
         return [controller]
-    if isinstance(controller, GaussianPolicy):
-        n_actions = controller.mean(np.zeros((1, n_coordinates))).shape[1]
-        return [PythonFunction(_MeanOf(controller, a)) for a in range(n_actions)]
     if isinstance(controller, Sequence) and all(isinstance(o, StateFunction) for o in controller):
         return controller
     if callable(controller):
         raise InvalidArgument(
-            "A tube is around a gain matrix, an Affine, a Formula or a GaussianPolicy. Of a Python "
+            "A tube is around a gain matrix, an Affine, a Formula or a policy. Of a Python "
             "function, mean_constraints_from asks at single states."
         )
     return [Affine(-row) for row in gain_matrix(controller, n_coordinates, one_row=False)]
-
-
-@final
-@dataclass(frozen=True)
-class _MeanOf:
-    """One dimension of the mean action of another policy."""
-
-    policy: GaussianPolicy
-    dimension: int
-
-    @property
-    def __name__(self) -> str:
-        return f"mean action {self.dimension} of another policy"
-
-    def __call__(self, states: Array) -> Array:
-        return self.policy.mean(states)[:, self.dimension]
 
 
 def _asked(controller: Any, states: Array) -> Array:

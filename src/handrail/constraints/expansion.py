@@ -13,7 +13,7 @@ import numpy as np
 
 from handrail._types import Array, Indices
 from handrail.constraints.constraint import Asked, Constraint, PlacedConstraint
-from handrail.constraints.relation import MIRRORED_MEANS, Symmetric
+from handrail.constraints.relation import SWAPPED, Symmetric
 from handrail.constraints.rows import Rows, concatenate
 from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
 from handrail.policies import Policy
@@ -194,8 +194,8 @@ def refuse_other_quantity(constraint: Constraint, n_actions: int, policy: Policy
     if constraint.quantity != policy.quantity:
         if isinstance(constraint, Symmetric):
             raise InvalidConstraint(
-                f"{constraint.name!r} is about discrete actions, but the actions of this policy "
-                f"are continuous. {MIRRORED_MEANS}"
+                f"{constraint.name!r} is about {constraint.quantity.subject}, but "
+                f"{policy.quantity.request(n_actions)} {SWAPPED}"
             )
         raise InvalidConstraint(
             f"{constraint.name!r} is about {constraint.quantity.subject}, but "

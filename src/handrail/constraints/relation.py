@@ -14,6 +14,7 @@ from handrail._types import Array
 from handrail.constraints.amount import check_number
 from handrail.constraints.checks import (
     check_action,
+    check_actions,
     check_known_action,
     check_linear_bounds,
     check_priority,
@@ -22,21 +23,22 @@ from handrail.constraints.checks import (
 from handrail.constraints.constraint import (
     Constraint,
     Mean,
-    PlacedConstraint,
     action_sum,
+    as_mapping,
     make_rows,
     mapping_from,
     quantity_of,
     set_default_name,
 )
+from handrail.constraints.pair import Difference, Paired, Twin, one_of
 from handrail.constraints.rows import Rows
 from handrail.errors import InvalidConstraint
-from handrail.policies import PROBABILITY, Quantity
+from handrail.policies import Quantity
 from handrail.regions import Place, Points
 
-MIRRORED_MEANS = (
-    "Of mean actions, relate a state and its mirror image yourself: Linear([Term(state, Mean(0)), "
-    "Term(mirrored, Mean(0))], lower=-0.01, upper=0.01) makes one the negative of the other."
+SWAPPED = (
+    "Of mean actions, say what each is at the mirrored state: swap={0: Mean({0: -1})} for the "
+    "negative, {0: Mean(0)} for the same."
 )
 
 
@@ -155,51 +157,41 @@ class Linear(Constraint):
 
 @final
 @dataclass(frozen=True)
-class Symmetric(PlacedConstraint):
-    """π(a | s) = π(swap(a) | mirror·s): mirrored states, swapped discrete actions.
+class Symmetric(Paired):
+    """π(a | s) = π(swap(a) | mirror·s): mirrored states, swapped actions; or the same of means.
 
     Args:
-        where: the states s, one of each mirrored pair; or a region, with `within` above 0.
-        mirror: the factor of each coordinate, e.g. [-1, -1, -1, -1] for Cartpole.
-        swap: {0: 1, 1: 0} exchanges actions 0 and 1; actions left out stay themselves.
-        within: the largest difference allowed.
+        where: the states s, one of each mirrored pair; or a region, with `within` above 0: no
+            network is exactly symmetric on infinitely many states.
+        mirror: the factor of each coordinate, e.g. [-1, -1, -1, -1] for Cartpole; or a matrix
+            (n_coordinates, n_coordinates), if coordinates change places.
+        swap: {0: 1, 1: 0} exchanges discrete actions 0 and 1. Of continuous actions, what each is
+            at the mirrored state: {0: Mean({0: -1})} for the negative, {0: Mean(1), 1: Mean(0)}
+            for two that change places. Actions left out stay themselves.
+        within: the largest difference allowed, in probabilities or in units of the action.
         name: for tables and messages.
         priority: how much more than others this one matters when constraints are soft.
     """
 
     where: Place
     mirror: ArrayLike
-    swap: Mapping[int, int]
+    swap: Mapping[int, int] | Mapping[int, Mean]
     within: float = 0.0
     name: str = ""
     priority: float = 1.0
-    _factors: Array = field(init=False, repr=False, compare=False)
+    _matrix: Array = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_where(self.where)
         check_priority(self.priority)
-        factors = np.asarray(self.mirror, dtype=np.float64)
-        shape = self._own_states().shape[1:]
-        if factors.shape != shape:
-            raise InvalidConstraint(
-                f"Symmetric: `mirror` has shape {factors.shape} but the states have "
-                f"{shape}. Give one factor per coordinate."
-            )
-        if not np.all(np.isfinite(factors)):
-            raise InvalidConstraint(f"Symmetric: `mirror` is not finite: {factors.tolist()}.")
-        for action in (*self.swap.keys(), *self.swap.values()):
-            if isinstance(action, Mean):
-                raise InvalidConstraint(f"Symmetric swaps discrete actions. {MIRRORED_MEANS}")
-            check_action(action)
-        if sorted(self.swap.keys()) != sorted(self.swap.values()):
-            raise InvalidConstraint(
-                f"Symmetric: `swap` must be a permutation of the actions it names, but got "
-                f"{dict(self.swap)}. To exchange 0 and 1 write {{0: 1, 1: 0}}."
-            )
+        object.__setattr__(self, "_matrix", _matrix(self.mirror, self._own_states().shape[1:]))
+        self._check_swap()
         check_number(self.within, "Symmetric: `within`")
-        if not 0.0 <= self.within < 1.0:
-            raise InvalidConstraint(f"Symmetric: `within` must be in [0, 1), not {self.within:g}.")
-        object.__setattr__(self, "_factors", factors)
+        highest = np.inf if self.quantity.is_continuous else 1.0
+        if not 0.0 <= self.within < highest:
+            raise InvalidConstraint(
+                f"Symmetric: `within` must be in [0, {highest:g}), not {self.within:g}."
+            )
         if isinstance(self.where, Points):
             self._refuse_both_of_a_pair(self.where)
         elif self.within == 0.0:
@@ -209,54 +201,124 @@ class Symmetric(PlacedConstraint):
             )
         set_default_name(self, "symmetric")
 
-    @property
-    def quantity(self) -> Quantity:
-        """Probabilities; of mean actions, `Linear` relates two states."""
-        return PROBABILITY
+    def _check_swap(self) -> None:
+        for action, image in self.swap.items():
+            if isinstance(action, Mean):
+                raise InvalidConstraint(f"Symmetric: {action!r} is no key of `swap`. {SWAPPED}")
+            check_action(action)
+            check_actions(image)
+        if len({isinstance(image, Mean) for image in self.swap.values()}) > 1:
+            raise InvalidConstraint(
+                f"Symmetric: `swap` mixes probabilities and means: {dict(self.swap)}. {SWAPPED}"
+            )
+        if self.quantity.is_continuous:
+            for weight in (w for one in self._images.values() for w in as_mapping(one).values()):
+                check_number(weight, "Symmetric: a weight of `swap`")
+        elif set(self._images.keys()) != set(self._images.values()):
+            raise InvalidConstraint(
+                f"Symmetric: `swap` must be a permutation of the actions it names, but got "
+                f"{dict(self.swap)}. To exchange 0 and 1 write {{0: 1, 1: 0}}."
+            )
 
     @property
+    def _images(self) -> dict[int, int | Mean]:
+        return dict(self.swap.items())
+
+    @property
+    @override
+    def quantity(self) -> Quantity:
+        """As `swap` says."""
+        return quantity_of(next(iter(self._images.values()), 0))
+
+    @property
+    @override
+    def largest(self) -> float:
+        return self.within
+
+    @property
+    @override
+    def twin(self) -> Twin:
+        return Twin(matrix=self._matrix)
+
+    @override
+    def differences(self, n_actions: int) -> list[Difference]:
+        """One for each action; but for the last of probabilities, if it follows from the others.
+
+        They add up to 1, so the last is equal if all others are, and as far apart if there is only
+        one other.
+        """
+        follows = self.quantity.adds_up and (n_actions == 2 or self.within == 0.0)
+        return [self._difference(one, n_actions) for one in range(n_actions - follows)]
+
+    def _difference(self, action: int, n_actions: int) -> Difference:
+        image = self._images.get(action, action)
+        other = np.zeros(n_actions)
+        for index, weight in as_mapping(image).items():
+            check_known_action(self.name, index, n_actions)
+            other[index] = float(weight)  # type: ignore[arg-type]
+        return Difference(one_of(action, n_actions), other)
+
+    @property
+    @override
     def states(self) -> Array:
         """Of `where`, and their mirror images."""
         own = self._own_states()
-        return np.concatenate([own, own * self._factors])
+        return np.concatenate([own, self.twin.image(own)])
 
+    @override
     def rows(self, n_actions: int) -> Rows:
         """Of the states of `where`, without their images."""
         return self.rows_at(self._own_states(), n_actions)
 
+    @override
     def rows_at(self, states: Array, n_actions: int) -> Rows:
-        """n_actions - 1 rows per state (the last follows from Σπ = 1), two samples each."""
+        """A row per state and difference, two samples each."""
         for action in self.swap:
             check_known_action(self.name, action, n_actions)
-        pairs, weights = [], []
-        for state, mirrored in zip(states, states * self._factors, strict=True):
-            for action in range(n_actions - 1):
-                image = self.swap.get(action, action)
-                difference = np.zeros((2, n_actions))
-                difference[0, action] += 1.0
-                difference[1, image] -= 1.0
-                pairs.append(np.stack([state, mirrored]))
-                weights.append(difference)
+        found = self.differences(n_actions)
+        weights = np.stack([[one.own, -one.other] for one in found]).reshape(-1, n_actions)
+        pairs = np.stack([states, self.twin.image(states)], axis=1)
+        n_rows = len(states) * len(found)
         return make_rows(
             self,
-            np.concatenate(pairs),
-            np.concatenate(weights),
-            rows=np.repeat(np.arange(len(pairs)), 2),
+            np.repeat(pairs, len(found), axis=0).reshape(2 * n_rows, *states.shape[1:]),
+            np.tile(weights, (len(states), 1)),
+            rows=np.repeat(np.arange(n_rows), 2),
             lower=-self.within,
             upper=self.within,
         )
 
+    @override
+    def comparison(self) -> dict[str, Any]:
+        """As they were given."""
+        return {"mirror": self._matrix.tolist(), "swap": self._plain_swap()}
+
+    @override
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "swap": self._plain_swap()}
+
+    def _plain_swap(self) -> list[Any]:
+        images = self._images.items()
+        return [
+            [action, list(as_mapping(one).items()) if isinstance(one, Mean) else one]
+            for action, one in images
+        ]
+
     @classmethod
     @override
     def from_description(cls, values: Mapping[str, Any]) -> Self:
-        return cls(**{**values, "swap": mapping_from(values["swap"])})
+        swap = {
+            action: Mean(mapping_from(one)) if isinstance(one, list) else one
+            for action, one in values["swap"]
+        }
+        return cls(**{**values, "swap": swap})
 
     def _own_states(self) -> Array:
         return super().states
 
     def _refuse_both_of_a_pair(self, where: Points) -> None:
         flat = where.states.reshape(len(where), -1)
-        mirrored = (where.states * self._factors).reshape(len(where), -1)
+        mirrored = self.twin.image(where.states).reshape(len(where), -1)
         first, second = np.nonzero((flat[:, None] == mirrored[None]).all(axis=2))
         for i, j in zip(first, second, strict=True):
             if i == j:
@@ -268,3 +330,17 @@ class Symmetric(PlacedConstraint):
                 f"Symmetric: states {min(i, j)} and {max(i, j)} are mirror images of each other. "
                 "List one of them."
             )
+
+
+def _matrix(mirror: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """From flat states of this shape to their images."""
+    given = np.asarray(mirror, dtype=np.float64)
+    size = int(np.prod(shape))
+    if given.shape not in (shape, (size, size)):
+        raise InvalidConstraint(
+            f"Symmetric: `mirror` has shape {given.shape} but the states have {shape}. Give one "
+            f"factor per coordinate, or a matrix ({size}, {size})."
+        )
+    if not np.all(np.isfinite(given)):
+        raise InvalidConstraint(f"Symmetric: `mirror` is not finite: {given.tolist()}.")
+    return np.diag(given.ravel()) if given.shape == shape else given

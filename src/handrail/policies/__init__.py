@@ -10,11 +10,13 @@ from handrail.policies.activation import (
     NearRectifier,
     Rectifier,
     Shape,
+    SideBySide,
     Sigmoidal,
 )
 from handrail.policies.categorical import CategoricalPolicy, as_categorical
 from handrail.policies.fused_network import FusedNetwork
 from handrail.policies.gaussian import GaussianPolicy
+from handrail.policies.joint_network import joined, mirrored
 from handrail.policies.layers import LayerArrays, Layers, Refusal, first_layer
 from handrail.policies.network import Architecture, Tensors, load_weights, pack_policy
 from handrail.policies.policy import ROWS_PER_PASS, Actions, Policy
@@ -44,6 +46,7 @@ __all__ = [
     "Rectifier",
     "Refusal",
     "Shape",
+    "SideBySide",
     "Sigmoidal",
     "Spaces",
     "Tensors",
@@ -53,7 +56,9 @@ __all__ = [
     "clipped",
     "clipping",
     "first_layer",
+    "joined",
     "load_weights",
+    "mirrored",
     "pack_policy",
     "quantity_named",
     "spaces_of",

@@ -73,8 +73,20 @@ class NearRectifier:
     gap: float
 
 
+@final
+@dataclass(frozen=True)
+class SideBySide:
+    """Of a layer whose first units have another activation than those behind them.
+
+    Attributes:
+        parts: activations, and how many units have each.
+    """
+
+    parts: tuple[tuple[Activation, int], ...]
+
+
 # What a proof may know of an activation f.
-Shape = Rectifier | Convex | Clipping | Sigmoidal | NearRectifier
+Shape = Rectifier | Convex | Clipping | Sigmoidal | NearRectifier | SideBySide
 
 
 @final
@@ -276,3 +288,38 @@ IDENTITY = Activation(
     "z",
     Convex(),
 )
+
+
+def side_by_side(*parts: tuple[Activation, int]) -> Activation:
+    """One activation for so many units, another for the next; itself, if they are the same."""
+    kinds = [activation for activation, _ in parts]
+    if all(one is kinds[0] for one in kinds):
+        return kinds[0]
+    widths = [width for _, width in parts]
+    ends = np.cumsum(widths[:-1]).tolist()
+
+    def value(z: FloatArray) -> FloatArray:
+        pieces = zip(kinds, np.split(z, ends, axis=-1), strict=True)
+        return np.concatenate([one.value(piece) for one, piece in pieces], axis=-1)
+
+    def function(z: Tensor) -> Tensor:
+        pieces = zip(kinds, z.split(widths, dim=-1), strict=True)
+        return torch.cat([one.function(piece) for one, piece in pieces], dim=-1)
+
+    def slope(before: Tensor, after: Tensor) -> Tensor:
+        pieces = zip(kinds, before.split(widths, -1), after.split(widths, -1), strict=True)
+        return torch.cat([one.slope(b, a).to(before) for one, b, a in pieces], dim=-1)
+
+    return Activation(
+        " and ".join(one.name for one in kinds),
+        nn.Module,
+        value,
+        function,
+        slope,
+        "",
+        SideBySide(parts),
+        lipschitz=max(one.lipschitz for one in kinds),
+        at_zero=max(one.at_zero for one in kinds),
+        largest=max(one.largest for one in kinds),
+        jump=max(one.jump for one in kinds),
+    )

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from handrail._package import VERSION
 from handrail._storage import digest_of, read_sealed, to_json, write_sealed
-from handrail.constraints import Amount, Bounded, Constraint, PlacedConstraint, as_mapping
+from handrail.constraints import Amount, Bounded, Constraint, Paired, PlacedConstraint, as_mapping
 from handrail.errors import InvalidCertificate, InvalidRun
 from handrail.formulas import StateFunction
 from handrail.policies import Policy, pack_policy
@@ -201,6 +201,8 @@ def _question(policy: Policy, constraint: Constraint, tolerance: float) -> dict[
         for action, weight in as_mapping(constraint.action).items():
             weights[action] = _described(weight)
         bounds = (_described(constraint.bounds[0]), _described(constraint.bounds[1]))
+    if isinstance(constraint, Paired):
+        weights, bounds = [constraint.comparison()], (-constraint.largest, constraint.largest)
     return {
         "name": constraint.name,
         "place": _place(constraint),

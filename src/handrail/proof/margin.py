@@ -188,7 +188,7 @@ class SoftmaxMargin(UniformMargin):
         With r = (Σ_N …)/(Σ_P …) ≤ exp(-margin), the excess over the threshold is
         (1 - r)/(Σπ_P/Σ_P… + r Σπ_N/Σ_N…); coefficients bound the two quotients.
         """
-        return _outwards(self.threshold, self.sign, self.slack(margin))
+        return outwards(self.threshold, self.sign, self.slack(margin))
 
     @override
     def slack(self, margin: float) -> float:
@@ -256,7 +256,7 @@ class LinearMargin(UniformMargin):
 
     def worst_value(self, margin: float) -> float:
         """The margin in units of the action."""
-        return _outwards(self.threshold, self.sign, self.slack(margin))
+        return outwards(self.threshold, self.sign, self.slack(margin))
 
     @override
     def slack(self, margin: float) -> float:
@@ -272,7 +272,7 @@ class LinearMargin(UniformMargin):
         return float(np.abs(self.weights).sum())
 
 
-def _outwards(threshold: float, sign: float, excess: float) -> float:
+def outwards(threshold: float, sign: float, excess: float) -> float:
     """Threshold + sign · excess, of an excess that is a few roundings from the real one."""
     if not excess >= 0.0:
         return np.nan

@@ -20,6 +20,7 @@ from handrail.constraints import (
     Amount,
     Bounded,
     Constraint,
+    Paired,
     PlacedConstraint,
     Rows,
     as_mapping,
@@ -34,6 +35,7 @@ from handrail.proof.bounder import Bounder
 from handrail.proof.branch_and_bound import Budget, Judge, Leaves, Watch, prove
 from handrail.proof.certificate import Certificate, Certificates, Status
 from handrail.proof.margin import Margin, UniformMargin, at_least, at_most
+from handrail.proof.pair import Pair, difference_margins
 from handrail.proof.relaxation import Relaxation, has_lines
 from handrail.proof.rounding import (
     FLOAT64,
@@ -91,8 +93,9 @@ def certify(
 
     Args:
         policy: nn.Sequential of Linear layers with activations between them.
-        constraints: one, on a region or at points, about one state at a time; or several, as a
-            list, a `Rulebook`, or the path or bundled name of a constraint file.
+        constraints: one, on a region or at points, about one state at a time, or a state and its
+            mirror image; or several, as a list, a `Rulebook`, or the path or bundled name of a
+            constraint file.
         tolerance: violations up to this are allowed.
         budget: when to give up; by default 200,000 cells or a minute for each bound.
         watch: called now and then with the numbers of proven and of open cells.
@@ -135,6 +138,8 @@ def _answered(
     budget: Budget,
     watch: Watch | None,
 ) -> Certificate:
+    if question.obstacle:
+        return question.unknown(question.obstacle)
     if not question.layers.is_finite():
         return question.unknown("a weight of the network is not finite")
     if question.rounding.acting is not FLOAT64 and not float32_is_whole():
@@ -164,14 +169,25 @@ def provable_layers(policy: Policy) -> LayerArrays:
 @final
 @dataclass(frozen=True)
 class Question:
-    """A constraint and the network it is asked of."""
+    """A constraint and the network it is asked of.
+
+    Attributes:
+        policy: that is measured.
+        layers: the network; with that which it is compared with, if it is.
+        constraint: what is asked.
+        row: of it, at one of its states.
+        tolerance: violations up to this are allowed.
+        rounding: of the network.
+        obstacle: why nothing can be known; empty if nothing is in the way.
+    """
 
     policy: Policy
     layers: LayerArrays
     constraint: PlacedConstraint
-    row: Rows  # at one of the states
+    row: Rows
     tolerance: float
     rounding: Rounding
+    obstacle: str = ""
 
     @classmethod
     def of(
@@ -189,14 +205,22 @@ class Question:
                 f"{layers.n_observations}. Give a range or a value for each."
             )
         refuse_other_quantity(constraint, layers.n_outputs, policy)
-        row = constraint.rows_at(states, layers.n_outputs)
+        row, measured = constraint.rows_at(states, layers.n_outputs), policy.in_float64(states)
+        if isinstance(constraint, Paired):
+            pair = Pair.of(policy, layers, constraint)
+            rounding = Rounding(pair.layers, pair.acting)
+            return cls(
+                measured, pair.layers, constraint, row, tolerance, rounding, obstacle=pair.obstacle
+            )
         if not row.is_about_one_state().all():
             raise _relates_states(constraint)
         rounding = Rounding(layers, arithmetic_of(policy.dtype))
-        return cls(policy.in_float64(states), layers, constraint, row, tolerance, rounding)
+        return cls(measured, layers, constraint, row, tolerance, rounding)
 
     def sides(self, extent: Extent) -> list[_Side]:
         """One for each bound, of states in this extent; the tolerance on them, rounded inwards."""
+        if isinstance(self.constraint, Paired):
+            return self._sides_of_differences(self.constraint)
         if isinstance(self.constraint, Bounded) and self.constraint.depends_on_state:
             return self._sides_of_functions(self.constraint, extent)
         quantity, weights = self.row.quantity, self.row.weights[0]
@@ -209,6 +233,16 @@ class Question:
         if np.isfinite(upper):
             at = max(float(np.nextafter(upper + self.tolerance, -np.inf)), upper)
             found.append(_Side("highest", at_most(quantity, weights, at), most))
+        return found
+
+    def _sides_of_differences(self, constraint: Paired) -> list[_Side]:
+        """Two of each."""
+        allowed = constraint.largest + self.tolerance
+        largest = max(float(np.nextafter(allowed, -np.inf)), constraint.largest)
+        found = []
+        for one in constraint.differences(self.row.weights.shape[1]):
+            below, above = difference_margins(self.row.quantity, one, largest)
+            found += [_Side("lowest", below, -1.0), _Side("highest", above, 1.0)]
         return found
 
     def _sides_of_functions(self, constraint: Bounded, extent: Extent) -> list[_Side]:
@@ -252,11 +286,14 @@ class Question:
     def violations(self, states: Array) -> Array:
         """(n,) measured by the real policy, in float64."""
         rows = self.constraint.rows_at(states, len(self.row.weights[0]))
-        return rows.violations_of(self.policy)
+        worst: Array = rows.violations_of(self.policy).reshape(len(states), -1).max(axis=1)
+        return worst
 
     @property
     def bounds(self) -> tuple[Amount, Amount]:
         """As they were declared."""
+        if isinstance(self.constraint, Paired):
+            return -self.constraint.largest, self.constraint.largest
         if isinstance(self.constraint, Bounded) and self.constraint.depends_on_state:
             return self.constraint.bounds
         return float(self.row.lower[0]), float(self.row.upper[0])
@@ -282,14 +319,19 @@ class Question:
         if not all(np.isfinite(value) for value in worst.values()):
             return self.unknown("a value is not a number", method, cells)
         answer = self._answer("certified", method=method, cells=cells)
-        if self.constraint.depends_on_state:
+        if self._has_slack:
             return replace(answer, slack=min(worst.values()) - self.tolerance)
         return replace(answer, lowest=worst.get("lowest"), highest=worst.get("highest"))
 
     def worst_value(self, side: _Side, margin: float) -> float:
         """What is at worst left of a margin; of a bound that depends on the state, from it."""
-        left = side.margin.slack if self.constraint.depends_on_state else side.margin.worst_value
+        left = side.margin.slack if self._has_slack else side.margin.worst_value
         return left(margin)
+
+    @property
+    def _has_slack(self) -> bool:
+        """Whether bounds depend on the state, so that no one value is the worst."""
+        return self.constraint.depends_on_state and not isinstance(self.constraint, Paired)
 
     def _answer(
         self, status: Status, reason: str = "", method: str = "", cells: int = 0
@@ -327,21 +369,26 @@ class _Side:
     margin: Margin
     reach: float
 
+    def note(self, worst: dict[str, float], value: float) -> None:
+        """The worst value, unless another side of the same name has a worse one."""
+        known = worst.get(self.name, value)
+        worst[self.name] = min(known, value) if self.name == "lowest" else max(known, value)
+
 
 def _relates_states(constraint: Constraint) -> InvalidConstraint:
     return InvalidConstraint(
-        f"{constraint.name!r} relates several states; a proof is about one at a time. Use AtLeast, "
-        "AtMost or Between."
+        f"{constraint.name!r} relates several states; a proof is about one at a time, or about a "
+        "state and its image. Use AtLeast, AtMost, Between or Symmetric."
     )
 
 
 def _evaluate(question: Question, where: Points) -> Certificate:
     """At points there is nothing to prove but rounding."""
     flat = where.states.reshape(len(where), -1)
-    worst, method = {}, "evaluation"
+    worst, method = dict[str, float](), "evaluation"
     for side in question.sides(Extent(flat.min(axis=0), flat.max(axis=0))):
         if not side.margin.can_break:
-            worst[side.name] = side.reach
+            side.note(worst, side.reach)
             continue
         rounding = question.rounding.of_values(flat, side.margin.size)
         if not np.isfinite(rounding).all():
@@ -353,7 +400,7 @@ def _evaluate(question: Question, where: Points) -> Certificate:
         if not (np.isfinite(safe) & (safe >= 0.0)).all():
             near = where.states[~(safe >= 0.0)].reshape(-1, flat.shape[1])
             return replace(question.unknown(question.too_near(), method), near=near)
-        worst[side.name] = question.worst_value(side, float(safe.min()))
+        side.note(worst, question.worst_value(side, float(safe.min())))
     return question.certified(worst, method, cells=0)
 
 
@@ -368,11 +415,11 @@ def _prove(
     low = np.min([cover.cells.low.min(axis=0) for cover in covers], axis=0)
     high = np.max([cover.cells.high.max(axis=0) for cover in covers], axis=0)
     simplices = any(len(cover.cells.simplex_coordinates) for cover in covers)
-    worst, cells, method = {}, 0, ""
+    worst, cells, method = dict[str, float](), 0, ""
     leaves: list[Leaves] = []
     for side in question.sides(Extent(low, high)):
         if not side.margin.can_break:
-            worst[side.name] = side.reach
+            side.note(worst, side.reach)
             continue
         rounding = question.rounding.of_bounds(low, high, side.margin.size, simplices=simplices)
         if not np.isfinite(rounding):
@@ -390,7 +437,7 @@ def _prove(
             unknown = question.unknown(proof.reason, method, cells)
             near = proof.near if len(proof.near) else None
             return replace(unknown, leaves=tuple(leaves), near=near)
-        worst[side.name] = question.worst_value(side, proof.lowest - rounding)
+        side.note(worst, question.worst_value(side, proof.lowest - rounding))
     return replace(question.certified(worst, method, cells), leaves=tuple(leaves))
 
 

@@ -24,6 +24,7 @@ from handrail.policies import (
     LayerArrays,
     NearRectifier,
     Rectifier,
+    SideBySide,
     Sigmoidal,
 )
 from handrail.proof.bounder import Bounder, Bounds, bounds_by_block
@@ -181,6 +182,8 @@ def _worst_vertex(cells: Cells, slope: Array, offset: Array) -> Bounds:
 
 def has_lines(activation: Activation) -> bool:
     """Whether anything can be proven of a network with it."""
+    if isinstance(activation.shape, SideBySide):
+        return all(has_lines(one) for one, _ in activation.shape.parts)
     return type(activation.shape) in _LINES
 
 
@@ -319,10 +322,27 @@ class _Nearest:
         self.offset = np.where(taken, offset, self.offset)
 
 
+def _lines_side_by_side(activation: Activation, low: Array, high: Array) -> Lines:
+    """Of each part its own; the identity is its own line."""
+    shape = activation.shape
+    assert isinstance(shape, SideBySide)  # this is how the lines are chosen
+    found, start = [], 0
+    for one, width in shape.parts:
+        units = slice(start, start + width)
+        start += width
+        if one is IDENTITY:
+            none, steep = np.zeros_like(low[:, units]), np.ones_like(low[:, units])
+            found.append(Lines(steep, none, steep, none))
+        else:
+            found.append(lines_between(one, low[:, units], high[:, units]))
+    return Lines(*(np.concatenate(each, axis=1) for each in zip(*found, strict=True)))
+
+
 _LINES: dict[type[object], Callable[[Activation, Array, Array], Lines]] = {
     Rectifier: _relu_lines,
     Convex: _convex_lines,
     Clipping: _clipping_lines,
     Sigmoidal: _s_lines,
     NearRectifier: _near_relu_lines,
+    SideBySide: _lines_side_by_side,
 }

@@ -13,7 +13,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import Normalize, to_rgba
 
 from handrail._types import Array
-from handrail.constraints import Constraint, Rows, counted, expand, is_bound
+from handrail.constraints import Constraint, Paired, Rows, counted, expand, is_bound
 from handrail.errors import InvalidArgument, InvalidConstraint, InvalidPolicy
 from handrail.policies import Policy, Quantity
 from handrail.proof import Budget, Certificate, Leaves, at_least, at_most, certify
@@ -140,7 +140,9 @@ def certify_regions(policy: Policy, constraints: Sequence[Constraint]) -> tuple[
             # A network, a curve or a relation of states that no proof can look into.
             continue
         rows = one.rows_at(one.region.cover(1))
-        answers.append(Answer(one.region, certificate, rows.quantity, _sides(certificate, rows)))
+        # A difference from something else is no value that a colour bar could name.
+        sides = () if isinstance(one.constraint, Paired) else _sides(certificate, rows)
+        answers.append(Answer(one.region, certificate, rows.quantity, sides))
     return tuple(answers)
 
 

@@ -1,0 +1,251 @@
+"""A policy that stays close to another one: the new one to the old, all over a region."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self, final
+
+import numpy as np
+import torch
+from torch import nn
+from typing_extensions import override
+
+from handrail._types import Array
+from handrail.constraints.amount import check_number
+from handrail.constraints.checks import (
+    check_action,
+    check_known_action,
+    check_priority,
+    check_where,
+)
+from handrail.constraints.constraint import Asked, make_rows, set_default_name
+from handrail.constraints.pair import Difference, Paired, Twin, one_of
+from handrail.constraints.rows import Rows
+from handrail.errors import InvalidConstraint
+from handrail.policies import (
+    ACTIVATIONS,
+    IDENTITY,
+    MEAN,
+    CategoricalPolicy,
+    GaussianPolicy,
+    LayerArrays,
+    Policy,
+    Quantity,
+    quantity_named,
+)
+from handrail.regions import Place
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FrozenPolicy:
+    """A policy as it was: nothing changes it any more.
+
+    Attributes:
+        policy: a copy that computes in float64, if that can be had.
+        precision: what the policy itself computes in: "float64" or "float32".
+    """
+
+    policy: Policy
+    precision: str
+
+    @classmethod
+    def of(cls, policy: Policy) -> FrozenPolicy:
+        """A copy; of a plain network the one that is read again, to the last bit."""
+        layers = policy.layers()
+        module = deepcopy(policy.module) if layers is None else _module(layers.arrays())
+        return cls(policy.with_module(module), str(policy.dtype).removeprefix("torch."))
+
+    def __repr__(self) -> str:
+        return f"<FrozenPolicy: {self.policy!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FrozenPolicy):
+            return NotImplemented
+        return self is other or (self.digest is not None and self.digest == other.digest)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @cached_property
+    def digest(self) -> str | None:
+        """SHA-256 of what `describe` says."""
+        described = self.describe()
+        if described is None:
+            return None
+        return hashlib.sha256(json.dumps(described).encode()).hexdigest()
+
+    def describe(self) -> dict[str, Any] | None:
+        """Plain values of a plain network; None of any other."""
+        layers = self.policy.layers()
+        if layers is None:
+            return None
+        arrays = layers.arrays()
+        return {
+            "quantity": self.policy.quantity.name,
+            "precision": self.precision,
+            "weights": [one.tolist() for one in arrays.weights],
+            "biases": [one.tolist() for one in arrays.biases],
+            "activations": [one.name for one in arrays.activations],
+        }
+
+    @classmethod
+    def from_description(cls, described: Mapping[str, Any]) -> FrozenPolicy:
+        """What `describe` described."""
+        known = {one.name: one for one in (*ACTIVATIONS.values(), IDENTITY)}
+        module = _module(
+            LayerArrays(
+                tuple(np.array(one, dtype=np.float64) for one in described["weights"]),
+                tuple(np.array(one, dtype=np.float64) for one in described["biases"]),
+                tuple(known[name] for name in described["activations"]),
+            )
+        )
+        if quantity_named(described["quantity"]) == MEAN:
+            return cls(GaussianPolicy(module, 1.0), described["precision"])
+        return cls(CategoricalPolicy(module), described["precision"])
+
+
+def _module(arrays: LayerArrays) -> nn.Sequential:
+    """A network with these weights, in float64."""
+    layers: list[nn.Module] = []
+    steps = zip(arrays.weights, arrays.biases, arrays.activations, strict=True)
+    for weight, bias, activation in steps:
+        layer = nn.Linear(weight.shape[1], weight.shape[0], dtype=torch.float64)
+        with torch.no_grad():
+            layer.weight.copy_(torch.from_numpy(weight))
+            layer.bias.copy_(torch.from_numpy(bias))
+        layers += [layer] if activation is IDENTITY else [layer, activation.kind()]
+    return nn.Sequential(*layers)
+
+
+@final
+@dataclass(frozen=True)
+class CloseTo(Paired):
+    """|π(action | s) - that of another policy| ≤ distance; of continuous actions, of the means.
+
+    Args:
+        policy: the other one, as it is now: later changes of it are not followed.
+        distance: how far apart the two may be, below 0.5 for probabilities.
+        action: an index; of continuous actions, that of a dimension.
+        where: the states: Points, or a region.
+        name: for tables and messages.
+        priority: how much more than others this one matters when constraints are soft.
+    """
+
+    policy: Policy | FrozenPolicy
+    distance: float
+    action: int
+    where: Place
+    name: str = ""
+    priority: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_where(self.where)
+        check_priority(self.priority)
+        check_action(self.action)
+        if isinstance(self.policy, Policy):
+            object.__setattr__(self, "policy", FrozenPolicy.of(self.policy))
+        if not isinstance(self.policy, FrozenPolicy):
+            raise InvalidConstraint(
+                f"CloseTo: expected a policy, but got {type(self.policy).__name__}. Around a "
+                "controller, handrail.within(controller, distance, where)."
+            )
+        check_number(self.distance, "CloseTo: `distance`")
+        highest = np.inf if self.quantity.is_continuous else 0.5
+        if not 0.0 < self.distance < highest:
+            limit = "" if self.quantity.is_continuous else " and below 0.5"
+            raise InvalidConstraint(
+                f"CloseTo: `distance` must be above 0{limit}, not {self.distance:g}."
+            )
+        of_it = f"mean action {self.action}" if self.quantity == MEAN else f"action {self.action}"
+        set_default_name(self, f"{of_it} within {self.distance:g} of another policy")
+
+    @property
+    @override
+    def quantity(self) -> Quantity:
+        """As the other policy has it."""
+        return self._other.quantity
+
+    @property
+    @override
+    def depends_on_state(self) -> bool:
+        """As the other policy does."""
+        return True
+
+    @property
+    @override
+    def largest(self) -> float:
+        return self.distance
+
+    @property
+    @override
+    def twin(self) -> Twin:
+        return Twin(policy=self._frozen.policy, precision=self._frozen.precision)
+
+    @override
+    def differences(self, n_actions: int) -> list[Difference]:
+        """A single one."""
+        check_known_action(self.name, self.action, n_actions)
+        own = one_of(self.action, n_actions)
+        return [Difference(own, own)]
+
+    @override
+    def asked_at(self, states: Array, n_actions: int) -> Asked:
+        """Bounds around what the other policy says; none where no policy could be beyond them."""
+        weights = self.differences(n_actions)[0].own[None]
+        outputs = self._other.outputs(states)
+        if outputs.shape[1] != n_actions:
+            raise InvalidConstraint(
+                f"{self.name!r} compares with a policy of {outputs.shape[1]} actions, but this one "
+                f"has {n_actions}."
+            )
+        centre = outputs[:, self.action]
+        lower, upper = centre - self.distance, centre + self.distance
+        lowest, highest = self.quantity.reach(weights)
+        return Asked(
+            weights,
+            np.where(lower <= lowest, -np.inf, lower),
+            np.where(upper >= highest, np.inf, upper),
+        )
+
+    @override
+    def rows_at(self, states: Array, n_actions: int) -> Rows:
+        """One row per state."""
+        asked, n = self.asked_at(states, n_actions), len(states)
+        weights = np.broadcast_to(asked.weights, (n, n_actions)).copy()
+        return make_rows(self, states, weights, np.arange(n), asked.lower, asked.upper)
+
+    @override
+    def comparison(self) -> dict[str, Any]:
+        """With the SHA-256 of the other policy, of weights that can be written down."""
+        return {"action": self.action, "policy": self._frozen.digest}
+
+    @override
+    def describe(self) -> dict[str, Any]:
+        """With the weights of the other policy."""
+        described = self._frozen.describe()
+        if described is None:
+            raise InvalidConstraint(
+                f"{self.name!r} compares with a network that is more than Linear layers and "
+                "activations, which cannot be written to a file."
+            )
+        return {**super().describe(), "policy": described}
+
+    @classmethod
+    @override
+    def from_description(cls, values: Mapping[str, Any]) -> Self:
+        return cls(**{**values, "policy": FrozenPolicy.from_description(values["policy"])})
+
+    @property
+    def _frozen(self) -> FrozenPolicy:
+        assert isinstance(self.policy, FrozenPolicy)  # from the beginning
+        return self.policy
+
+    @property
+    def _other(self) -> Policy:
+        return self._frozen.policy
