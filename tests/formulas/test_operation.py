@@ -24,6 +24,7 @@ def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         pairs.map(lambda t: f"min({t[0]}, {t[1]})"),
         pairs.map(lambda t: f"max({t[0]}, {t[1]})"),
         inner.map(lambda t: f"({t})**3"),
+        inner.map(lambda t: f"-({t})"),
         st.tuples(st.sampled_from(_FUNCTIONS), inner).map(
             lambda t: f"{t[0]}({t[1]})" + ")" * t[0].count("(")
         ),
@@ -131,3 +132,24 @@ def test_where_it_may_have_no_value_a_band_is_no_help(text: str) -> None:
     band = Formula(text, NAMES).band(np.array([[-0.1, 0.0]]), np.array([[0.2, 1.0]]))
     assert band.lowest == -np.inf
     assert band.highest == np.inf
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(x - (y - 2))", "x - (y - 2)"),
+        ("((x - y) - 2.0)", "x - y - 2"),
+        ("x + (-(2*y + 1))", "x - (2*y + 1)"),
+        ("-(x*y)", "-(x*y)"),
+        ("-(x**2)", "-x**2"),
+        ("(-x)**2", "(-x)**2"),
+        ("(x**2)**3", "(x**2)**3"),
+        ("x/(y*2)", "x/(y*2)"),
+        ("0.1*x + 1e-7", "0.1*x + 1e-07"),
+        ("max((x), sin((y)))", "max(x, sin(y))"),
+    ],
+)
+def test_no_more_parentheses_than_a_person_writes(text: str, expected: str) -> None:
+    written = Formula(text, NAMES).describe()["formula"]
+    assert written == expected
+    assert (Formula(written, NAMES).at(STATES) == Formula(text, NAMES).at(STATES)).all()

@@ -26,7 +26,7 @@ def test_a_gain_has_one_number_for_each_coordinate() -> None:
 
 def test_a_formula_is_saved_by_its_text() -> None:
     formula = Formula("0.5*dv - 1", ["d", "dv", "v"])
-    assert formula.describe() == {"formula": "(0.5 * dv) - 1.0", "names": ["d", "dv", "v"]}
+    assert formula.describe() == {"formula": "0.5*dv - 1", "names": ["d", "dv", "v"]}
     assert str(formula) == "0.5*dv - 1"
     assert formula_of(formula) is formula
 

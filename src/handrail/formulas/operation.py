@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
 
@@ -279,31 +280,56 @@ def partial_slope(name: str, by: int, known: tuple[float | None, ...]) -> Steps:
     return operation_named(name).slope(operands, slopes)
 
 
+# A sign before an operand binds more than * and less than **: -t**2 is -(t**2).
+STRENGTHS = {"+": 1, "-": 1, "*": 2, "/": 2, "**": 4}
+SIGN_STRENGTH = 3
+_WHOLE = 5  # a number, a name, a call
+
+
+@final
+@dataclass(frozen=True)
+class _Written:
+    """A part of a formula as text, and how strongly it holds together (as the reader has it)."""
+
+    text: str
+    strength: int
+
+    def within(self, strength: int) -> str:
+        """In parentheses, if what stands around it would tear it apart."""
+        return self.text if self.strength >= strength else f"({self.text})"
+
+
 def written(steps: Steps, names: Sequence[str]) -> str:
-    """As a person would write it; read again, it is the same formula to the last bit."""
+    """As a person would write it; read again, its values are the same to the last bit."""
 
-    def put(step: Step) -> str:
+    def put(step: Step) -> _Written:
         if step.coordinate is not None:
-            return names[step.coordinate]
+            return _Written(names[step.coordinate], _WHOLE)
         value = float(step.number)
-        return repr(value) if value >= 0.0 else f"({value!r})"
+        return _Written(_number_text(value), _WHOLE if value >= 0.0 else SIGN_STRENGTH)
 
-    def do(step: Step, operands: list[str]) -> str:
+    def do(step: Step, operands: list[_Written]) -> _Written:
         if step.operation in FUNCTIONS:
-            return f"{step.operation}({', '.join(operands)})"
+            listed = ", ".join(one.text for one in operands)
+            return _Written(f"{step.operation}({listed})", _WHOLE)
         if step.operation == "negative":
-            return f"(-{operands[0]})"
-        return f"({operands[0]} {step.operation} {operands[1]})"
+            return _Written(f"-{operands[0].within(STRENGTHS['**'])}", SIGN_STRENGTH)
+        return _joined(step.operation, *operands)
 
-    text = run(steps, put, do)
-    return text[1:-1] if text.startswith("(") and _is_one_pair(text) else text
+    return run(steps, put, do).text
 
 
-def _is_one_pair(text: str) -> bool:
-    """Whether the first parenthesis is closed by the last one."""
-    depth = 0
-    for index, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth == 0:
-            return index == len(text) - 1
-    return False
+def _joined(sign: str, left: _Written, right: _Written) -> _Written:
+    strength = STRENGTHS[sign]
+    if sign == "**":
+        return _Written(f"{left.within(_WHOLE)}**{right.within(_WHOLE)}", strength)
+    if sign == "+" and right.strength == SIGN_STRENGTH:  # a + -b is a - b, to the last bit
+        return _Written(f"{left.within(strength)} - {right.text[1:]}", strength)
+    space = " " if sign in "+-" else ""
+    text = f"{left.within(strength)}{space}{sign}{space}{right.within(strength + 1)}"
+    return _Written(text, strength)
+
+
+def _number_text(value: float) -> str:
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)

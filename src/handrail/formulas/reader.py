@@ -15,7 +15,14 @@ from typing import NamedTuple, final
 import numpy as np
 
 from handrail.errors import InvalidConstraint
-from handrail.formulas.operation import FUNCTIONS, Step, Steps, operation_named
+from handrail.formulas.operation import (
+    FUNCTIONS,
+    SIGN_STRENGTH,
+    STRENGTHS,
+    Step,
+    Steps,
+    operation_named,
+)
 
 # A hostile file must not exhaust the stack or the time.
 MAX_LENGTH = 1000
@@ -55,10 +62,6 @@ _REMEDIES = {
     "^": "write ** for a power.",
     "%": "nothing is in percent here. Write 0.95, not 95%.",
 }
-
-# A sign before an operand binds more than * and less than **: -t**2 is -(t**2).
-_STRENGTHS = {"+": 1, "-": 1, "*": 2, "/": 2, "**": 4}
-_SIGN_STRENGTH = 3
 
 
 class _Token(NamedTuple):
@@ -167,10 +170,10 @@ class _FormulaReader:
                 "parentheses."
             )
         constant = self._operand(depth)
-        while _STRENGTHS.get(self._next.text, 0) > strength:
+        while STRENGTHS.get(self._next.text, 0) > strength:
             sign = self._take()
             # ** is read from the right: 2**3**2 is 2**9.
-            binding = _SIGN_STRENGTH if sign.text == "**" else _STRENGTHS[sign.text]
+            binding = SIGN_STRENGTH if sign.text == "**" else STRENGTHS[sign.text]
             constant = self._expression(binding, depth + 1) and constant
             self._add(sign.text, sign.place, constant)
         return constant
@@ -178,7 +181,7 @@ class _FormulaReader:
     def _operand(self, depth: int) -> bool:
         token = self._take() if self._next.kind != "end" else self._next
         if token.text in ("+", "-"):
-            constant = self._expression(_SIGN_STRENGTH, depth + 1)
+            constant = self._expression(SIGN_STRENGTH, depth + 1)
             if token.text == "-":
                 self._add("negative", token.place, constant)
             return constant
