@@ -323,12 +323,17 @@ class Symmetric(Paired):
         for i, j in zip(first, second, strict=True):
             if i == j:
                 raise InvalidConstraint(
-                    f"Symmetric: state {i} is its own mirror image: {flat[i].tolist()}. Use "
-                    "Equal or Linear for a state on the axis of symmetry."
+                    "state {state} is its own mirror image: {values}. Leave a state on the axis of "
+                    "symmetry out, or bound it.",
+                    about="Symmetric",
+                    state=i,
+                    values=flat[i].tolist(),
                 )
             raise InvalidConstraint(
-                f"Symmetric: states {min(i, j)} and {max(i, j)} are mirror images of each other. "
-                "List one of them."
+                "states {first} and {second} are mirror images of each other. List one of them.",
+                about="Symmetric",
+                first=min(i, j),
+                second=max(i, j),
             )
 
 

@@ -26,7 +26,13 @@ from handrail.rulebook.requirement import (
     parse_requirement,
     refuse_out_of_range,
 )
-from handrail.rulebook.schema import MAX_CONSTRAINTS, BarrierEntry, ConstraintEntry, File
+from handrail.rulebook.schema import (
+    MAX_CONSTRAINTS,
+    BarrierEntry,
+    ConstraintEntry,
+    File,
+    SymmetryEntry,
+)
 from handrail.rulebook.source import KeyPath, Source, Spot
 from handrail.rulebook.states_entry import (
     Room,
@@ -36,6 +42,7 @@ from handrail.rulebook.states_entry import (
     read_place,
     read_table,
 )
+from handrail.rulebook.symmetry import Symmetry, read_symmetry
 
 
 @final
@@ -44,7 +51,7 @@ class Built:
     """A constraint, the requirement it was made from and where that is, and both in words."""
 
     constraint: PlacedConstraint
-    requirement: Requirement
+    requirement: Requirement | Symmetry
     spot: Spot
     words: str
 
@@ -55,7 +62,7 @@ class _Group:
     """A requirement and the rows of the table that it holds at."""
 
     spot: Spot
-    requirement: Requirement
+    requirement: Requirement | Symmetry
     rows: list[TableRow]
 
 
@@ -132,6 +139,8 @@ def _constrain(
     group: _Group, where: Place, name: str, priority: float, actions: DeclaredActions
 ) -> PlacedConstraint:
     try:
+        if isinstance(group.requirement, Symmetry):
+            return group.requirement.at(where, name, priority)
         constraint = constrain(group.requirement, where, name, priority)
         refuse_out_of_range(group.requirement, constraint, actions)
         return constraint
@@ -152,6 +161,8 @@ def _groups(
         )
     if entry.barrier is not None:
         return [_barrier(source, path, entry, entry.barrier, table, file)]
+    if entry.symmetric is not None:
+        return [_symmetry(source, path, entry, entry.symmetric, table, file)]
     if entry.require is None and not table.has_requirements:
         column = ", or a last column 'require' to the table" if entry.region is None else ""
         raise source.spot(path).error(
@@ -180,6 +191,29 @@ def _barrier(
     except InvalidConstraint as error:
         raise spot.error(str(error).removeprefix("barrier: ")) from None
     return _Group(spot, requirement, list(table.rows))
+
+
+def _symmetry(
+    source: Source,
+    path: KeyPath,
+    entry: ConstraintEntry,
+    symmetric: SymmetryEntry,
+    table: StatesTable,
+    file: File,
+) -> _Group:
+    spot = source.spot((*path, "symmetric"))
+    if entry.require is not None or table.has_requirements:
+        raise spot.error("a constraint requires something, or is symmetric. Write two constraints.")
+    if entry.region is not None and not symmetric.within:
+        raise spot.error(
+            "a network cannot be exactly symmetric on all the states of a region. Allow a "
+            "difference, such as within: 0.02."
+        )
+    try:
+        symmetry = read_symmetry(symmetric, DeclaredActions.of(file.actions), file.observations)
+    except InvalidConstraint as error:
+        raise spot.error(str(error)) from None
+    return _Group(spot, symmetry, list(table.rows))
 
 
 def _groups_of_rows(table: StatesTable, file: File) -> list[_Group]:

@@ -27,7 +27,7 @@ from handrail.rulebook.entries import build_constraints
 from handrail.rulebook.environment import Environment, EnvironmentSpec, Interface, Spaces
 from handrail.rulebook.findings import check_format, described, gather, unknown
 from handrail.rulebook.picture import Picture, build_picture
-from handrail.rulebook.requirement import DeclaredActions
+from handrail.rulebook.requirement import DeclaredActions, Requirement
 from handrail.rulebook.schema import File
 from handrail.rulebook.source import KeyPath, Source, in_words, read
 from handrail.settings import DEFAULT_STD, RunSettings, selection_in_full
@@ -173,7 +173,7 @@ def parse(text: str, name: str) -> Rulebook:
         barriers={
             one.constraint.name: one.requirement.level
             for one in built
-            if one.requirement.level is not None
+            if isinstance(one.requirement, Requirement) and one.requirement.level is not None
         },
         settings=file.settings,
         pass_mark=_pass_mark(file),

@@ -136,6 +136,22 @@ class BarrierEntry(BaseModel):
 
 
 @final
+class SymmetryEntry(BaseModel):
+    """That the policy does in the mirror what the mirror image of its action is."""
+
+    model_config = STRICT
+
+    mirror: Annotated[dict[str, Formula], Field(min_length=1)]
+    """What each observation becomes: {phi: -phi}, or {left_leg: right_leg, right_leg: left_leg};
+    those that are left out stay themselves."""
+    swap: dict[str, Formula] = {}
+    """What each action becomes: {left: right, right: left}, or of continuous ones {force: -force};
+    those that are left out stay themselves."""
+    within: Annotated[Number, Field(ge=0.0)] = 0.0
+    """The largest difference allowed; in a region above 0."""
+
+
+@final
 class ConstraintEntry(BaseModel):
     """What the policy must do, and where."""
 
@@ -186,6 +202,8 @@ class ConstraintEntry(BaseModel):
     (torque >= 0.5), must obey at these states."""
     barrier: BarrierEntry | None = None
     """Instead of require, of continuous actions: a barrier condition on the mean action."""
+    symmetric: SymmetryEntry | None = None
+    """Instead of require: the policy at a state and at its mirror image."""
     priority: Annotated[float, Field(gt=0.0)] = 1.0
     """How much more than others it matters when constraints are soft."""
 
