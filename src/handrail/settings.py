@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self, final
+from typing import Annotated, Any, Literal, Self, final, get_args
 
 from pydantic import (
     BaseModel,
@@ -40,6 +40,7 @@ MAX_LAYERS, MAX_WIDTH, MAX_WEIGHTS = 50, 100_000, 20_000_000
 BaselineName = Literal["none", "standardised", "time_average", "value"]
 EnforcementMode = Literal["exact", "one_step", "none"]
 Objective = Literal["returns", "parameters"]
+OnUnproven = Literal["refuse", "keep"]
 ActivationName = Literal[
     "relu", "tanh", "elu", "gelu", "silu", "sigmoid", "leaky_relu", "softplus", "hardtanh"
 ]
@@ -94,6 +95,9 @@ class Everywhere(BaseModel):
     prove: bool = False
     """Prove that the constraints hold at every state, before the first step and after every
     update."""
+    on_unproven: OnUnproven = "refuse"
+    """What becomes of a policy that holds on every state that was tried, but could not be proven
+    within the budget: refuse it, or keep it. It is never called proven."""
     cells: Annotated[int, Field(ge=1)] = 200_000
     """Of a proof: give up after so many."""
     seconds: Annotated[float, Field(gt=0.0)] = 60.0
@@ -356,17 +360,27 @@ def chosen_reach(given: object) -> float | Fading | Literal["auto"]:
 _ANY: TypeAdapter[Everywhere | MaximumReturn | MaximumDeviation] = TypeAdapter(Selection)
 
 
-def chosen_selection(given: Selection | str | None, prove: bool) -> Selection:
+def chosen_selection(
+    given: Selection | str | None, prove: bool, on_unproven: OnUnproven = "refuse"
+) -> Selection:
     """How regions are held, as callers say it: a selection, the name of one, or whether to prove.
 
     Args:
         given: what a file may say as well: "maximum_return" is `MaximumReturn()`.
         prove: short for `Everywhere(prove=True)`.
+        on_unproven: short for `Everywhere(prove=True, on_unproven=…)`.
     """
+    if on_unproven not in get_args(OnUnproven):
+        raise InvalidArgument(f'on_unproven must be "refuse" or "keep", not {on_unproven!r}.')
     if not isinstance(prove, bool):
         raise InvalidArgument(f"prove must be True or False, not {prove!r}.")
+    if on_unproven != "refuse" and not prove:
+        raise InvalidArgument(
+            f'on_unproven="{on_unproven}" is about proofs: say prove=True, too, or '
+            f'selection=Everywhere(prove=True, on_unproven="{on_unproven}").'
+        )
     if given is None:
-        return Everywhere(prove=prove)
+        return Everywhere(prove=prove, on_unproven=on_unproven)
     if prove:
         raise InvalidArgument(
             "Say how regions are held once: prove=True, or selection=Everywhere(prove=True)."

@@ -84,6 +84,59 @@ def test_proven_before_any_episode(kwargs: dict[str, Any]) -> None:
         assert again.worst_violation == pytest.approx(certificate.worst_violation, abs=1e-12)
 
 
+def hardly_provable(**settings: Any) -> tuple[hr.Policy, hr.AtLeast, hr.Everywhere]:
+    """A policy and a rule that it can be made to obey, but not proven to with one cell."""
+    policy = hr.CategoricalPolicy.mlp(CARTPOLE, hidden=[64, 64], activation="tanh", seed=0)
+    box = hr.Box([-1.0, -0.5, 0.05, -0.5], [1.0, 0.5, 0.2, 0.5])
+    rule = hr.AtLeast(0.8, 1, box, name="lean right")
+    return policy, rule, hr.Everywhere(prove=True, cells=1, **settings)
+
+
+def test_what_could_not_be_proven_is_refused_unless_it_is_to_be_kept() -> None:
+    policy, rule, selection = hardly_provable()
+    before = [p.detach().clone() for p in policy.parameters]
+    refused = hr.enforce(policy, [rule], selection=selection)
+    assert not refused.satisfied
+    assert refused.reason == (
+        "'lean right' holds on every state that was tried, but could not be proven: gave up after "
+        "1 cell. Allow more cells or seconds, or a larger margin; or keep it without a proof "
+        '(on_unproven="keep").'
+    )
+    assert all(map(torch.equal, before, policy.parameters))
+
+
+def test_what_is_kept_is_never_called_proven() -> None:
+    policy, rule, selection = hardly_provable(on_unproven="keep")
+    kept = hr.enforce(policy, [rule], selection=selection).raise_if_unsatisfied()
+    assert not kept.proven
+    assert kept.worst_violation <= 0.0
+    (certificate,) = kept.certificates
+    assert certificate.status == "unknown"
+    assert certificate.remainder is not None
+    states = rule.states
+    assert rule.rows_at(states, 2).violations_of(policy).max() <= 0.0
+    text = str(kept)
+    assert "1 region by search, not by proof." in text
+    assert "Not proven, though it holds on every state that was tried: Whether 'lean right'" in text
+    assert "Proven at every state" not in text + kept._repr_html_()
+    assert "not known" in kept.not_proven
+    again = hr.enforce(policy, [rule], prove=True, on_unproven="keep")  # and with cells, it is
+    assert again.proven
+    assert again.not_proven == ""
+
+
+def test_an_edit_keeps_it_too_and_what_makes_no_sense_is_refused() -> None:
+    policy, rule, selection = hardly_provable(on_unproven="keep")
+    edited = hr.edit(policy, [rule], selection=selection).raise_if_refused()
+    assert not edited.enforcement.proven
+    assert "Not proven, though it holds on every state that was tried" in str(edited)
+    with pytest.raises(hr.errors.InvalidArgument, match='on_unproven="keep" is about proofs: say'):
+        hr.enforce(policy, [rule], on_unproven="keep")
+    bad: Any = "later"
+    with pytest.raises(hr.errors.InvalidArgument, match='must be "refuse" or "keep", not \'later'):
+        hr.enforce(policy, [rule], prove=True, on_unproven=bad)
+
+
 def test_a_deep_network() -> None:
     policy = hr.CategoricalPolicy.mlp(CARTPOLE, hidden=[64, 64], activation="tanh", seed=0)
     result = hr.enforce(policy, cartpole.regions(), prove=True).raise_if_unsatisfied()
@@ -144,7 +197,7 @@ def test_what_cannot_be_proven_in_time_says_so() -> None:
     result = hr.enforce(policy, cartpole.regions(), selection=hr.Everywhere(prove=True, cells=5))
     assert not result.satisfied
     assert "holds on every state that was tried, but could not be proven" in result.reason
-    assert "Allow more cells or seconds, or a larger margin." in result.reason
+    assert "Allow more cells or seconds, or a larger margin; or keep it" in result.reason
     for old, new in zip(before, policy.parameters, strict=True):
         assert torch.equal(old, new)
 

@@ -14,7 +14,7 @@ import handrail as hr
 from handrail._storage import read_sealed, write_sealed
 from handrail.proof.certificate_file import verify_certificates, weights_hash, write_certificates
 from handrail.proof.question import certify
-from tests.conftest import small_policy
+from tests.conftest import small_policy, spaces
 
 REGION = hr.Box([-0.5, 0.0, -0.2], [0.5, 0.0, 0.2])
 FILE = """
@@ -167,3 +167,36 @@ def test_a_false_claim_of_a_proof_is_rejected(tmp_path: Path) -> None:
         hr.errors.InvalidCertificate, match="was certified, but is now counterexample"
     ):
         verify_certificates(path, policy, hard)
+
+
+def test_what_is_not_known_is_written_and_proven_again_as_far_as_it_was(tmp_path: Path) -> None:
+    policy = hr.CategoricalPolicy.mlp(spaces(3, 3), hidden=[32, 32], seed=0)
+    rule = hr.AtLeast(0.2, 0, hr.Box([-3.0] * 3, [3.0] * 3), name="wide")
+    path, few = tmp_path / "certificate.json", hr.Budget(cells=30)
+    found = certify(policy, rule, budget=few)
+    left = found.remainder
+    assert left is not None
+    assert 0.0 < left.proven_share < 1.0
+    write_certificates(path, policy, [rule], [found])
+    written = json.loads(path.read_text())["certificates"][0]
+    assert written["status"] == "unknown"
+    assert written["remainder"] == {
+        "proven_share": left.proven_share,
+        "violation": left.violation,
+        "open_cells": left.open_cells,
+    }
+
+    def again(budget: hr.Budget) -> hr.Certificate:
+        (one,) = verify_certificates(
+            path, policy, [rule], prove=lambda each: certify(policy, each, budget=budget)
+        )
+        return one
+
+    assert again(few).status == "unknown"
+    with pytest.raises(hr.errors.InvalidCertificate, match="more is claimed than was proven again"):
+        again(hr.Budget(cells=1))
+    for claim in ({"proven_share": 0.99}, {"violation": 0.0}):
+        write_certificates(path, policy, [rule], [found])
+        forge(path, lambda d, c=claim: d["certificates"][0]["remainder"].update(c))
+        with pytest.raises(hr.errors.InvalidCertificate, match="Allow as many cells and seconds"):
+            again(few)

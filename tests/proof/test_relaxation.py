@@ -311,7 +311,8 @@ def test_a_bound_that_is_not_a_number_proves_nothing(lowest: float) -> None:
             del cell
             return self
 
-        def bounds(self, cells: Any) -> Any:
+        def bounds(self, cells: Any, deadline: Any) -> Any:
+            del deadline
             return Bounds(np.full(len(cells), lowest), cells.centres)
 
     found: Any = Broken()

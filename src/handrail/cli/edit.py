@@ -138,7 +138,7 @@ def _report(
     show(_table(f"{path}, edited", result, book, own))
     if result.unchanged:
         say(result)
-    elif result.enforcement.measured:
+    elif result.enforcement.not_proven:
         note(result.enforcement.not_proven)
     if own is not None and own[1].broken(result.tolerance) > own[0].broken(result.tolerance):
         note(
@@ -172,7 +172,8 @@ def _table(
     table.add_row("violated rows", violated([result.before, result.after]))
     table.add_row("worst violation", f"{before:+.1e} → {after:+.1e}")
     if enforcement.certificates:
-        table.add_row("regions proven", f"{len(enforcement.certificates)}")
+        proven = sum(one.certified for one in enforcement.certificates)
+        table.add_row("regions proven", f"{proven} of {len(enforcement.certificates)}")
     if own is not None:
         table.add_row("violated rows of its own", violated(own))
     table.add_row("iterations", str(enforcement.iterations))

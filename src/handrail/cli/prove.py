@@ -19,7 +19,7 @@ CERTIFICATE = "certificate.json"
 
 _FIELDS = (  # of a certificate, for programs
     *("name", "status", "lower", "upper", "tolerance", "lowest", "highest", "state"),
-    *("violation", "reason", "method", "cells", "seconds"),
+    *("violation", "reason", "method", "cells", "seconds", "remainder"),
 )
 
 _FIRST_WORD_AFTER = 1.0  # seconds: shorter proofs need no progress

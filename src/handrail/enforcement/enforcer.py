@@ -314,19 +314,35 @@ class RegionEnforcer(Enforcer):
         )
         if result.satisfied:
             self._violation = result.worst_violation
-            self._proven = self._selection.prove
+            self._proven = result.proven
         return replace(result, measured=self._measured)
 
     def _find(self, policy: Policy) -> Found:
         """Where it was proven before, a proof comes first: it may do for both."""
         if not self._proven:
             found = self._search(policy)
-            return self._prove(policy) if found.nothing and self._selection.prove else found
+            if not (found.nothing and self._selection.prove):
+                return found
+            return self._kept(policy, self._prove(policy), found)
         proof = self._prove(policy)
-        if proof.nothing:
+        if proof.nothing and not proof.reason:
             return proof
         found = self._search(policy)  # a counterexample seldom comes alone
-        return proof if found.nothing else found
+        return self._kept(policy, proof, found) if found.nothing else found
+
+    def _kept(self, policy: Policy, proof: Found, search: Found) -> Found:
+        """What could not be proven, where a search found nothing: kept if that is wanted.
+
+        What was met where only rounding decides was tried, too.
+        """
+        if not proof.reason or self._selection.on_unproven == "refuse":
+            return proof
+        met = [
+            float(_counterexamples(policy, sample, one).violations.max(initial=-np.inf))
+            for sample, one in zip(self._samples, proof.certificates, strict=True)
+        ]
+        worst = max(search.worst_violation, *met)
+        return replace(proof, worst_violation=worst, acceptable=worst <= 0.0)
 
     def _search(self, policy: Policy) -> Found:
         """On the sample, and uphill from its worst states."""
@@ -352,7 +368,8 @@ class RegionEnforcer(Enforcer):
         if unknown:
             reason = (
                 f"{unknown[0].name!r} holds on every state that was tried, but could not be "
-                f"proven: {unknown[0].reason}. Allow more cells or seconds, or a larger margin."
+                f"proven: {unknown[0].reason}. Allow more cells or seconds, or a larger margin; or "
+                'keep it without a proof (on_unproven="keep").'
             )
         violated = [
             sample.worst(_counterexamples(policy, sample, one), _STATES_A_ROUND).states

@@ -45,12 +45,19 @@ class Found:
         worst_violation: the largest of any region; proven if there are certificates.
         certificates: of every region, if the search was a proof.
         reason: why nothing could be found out; empty if it could.
+        acceptable: whether the policy may be kept all the same.
     """
 
     violated: Sequence[Array]
     worst_violation: float
     certificates: tuple[Certificate, ...] = ()
     reason: str = ""
+    acceptable: bool = False
+
+    @property
+    def refusal(self) -> str:
+        """Why the policy cannot be kept; empty if it can."""
+        return "" if self.acceptable else self.reason
 
     @property
     def nothing(self) -> bool:
@@ -189,11 +196,11 @@ class Exchange:
                     return ended(max(found.worst_violation, at_points), reason, Found([], np.inf))
             if found.nothing:
                 worst = max(found.worst_violation, self._worst_at_points(policy, at_points))
-                return ended(worst, found.reason, found)
+                return ended(worst, found.refusal, found)
             if not self.add(found):
                 break
         if found.reason:  # held as well as can be, and still not proven
-            return ended(found.worst_violation, found.reason, found)
+            return ended(found.worst_violation, found.refusal, found)
         pairs = zip(self._expansion.regional, found.violated, strict=True)
         where = [f"{one.name!r} at {state_in_words(s[0])}" for one, s in pairs if len(s)]
         reason = (

@@ -93,7 +93,8 @@ class Enforcement:
         reason: why it failed; empty if it did not.
         regions: how many were held as well, by the states that a search found.
         rounds: in which states of regions were added.
-        certificates: of the constraints on regions, where these were proven.
+        certificates: of the constraints on regions, where a proof was asked for; not all of them
+            certify if what could not be proven was to be kept.
         measured: names of the constraints that have no certificate though a proof was asked for:
             those at points, and relations between states.
     """
@@ -127,13 +128,18 @@ class Enforcement:
 
     @property
     def not_proven(self) -> str:
-        """What has no certificate though a proof was asked for, in words; empty if all has."""
-        if not self.measured:
-            return ""
-        return (
-            f"Not proven, but measured at each of their states: {listed(self.measured)}. A proof "
-            "is about regions; for points there is certify, for relations none."
-        )
+        """What is not proven though a proof was asked for, in words; empty if all is."""
+        parts = [
+            f"Not proven, though it holds on every state that was tried: {one}"
+            for one in self.certificates
+            if not one.certified
+        ]
+        if self.measured:
+            parts.append(
+                f"Not proven, but measured at each of their states: {listed(self.measured)}. A "
+                "proof is about regions; for points there is certify, for relations none."
+            )
+        return " ".join(parts)
 
     def __str__(self) -> str:
         if not self.satisfied:
@@ -143,9 +149,7 @@ class Enforcement:
             parts.append(str(self.influence))
         if self.regions:
             parts.append(f"{self._regions_held()}.")
-        if self.measured:
-            parts.append(self.not_proven)
-        return " ".join(parts)
+        return " ".join(filter(None, (*parts, self.not_proven)))
 
     def __repr__(self) -> str:
         held = "satisfied" if self.satisfied else "not satisfied"
@@ -173,6 +177,9 @@ class Enforcement:
         regions = counted(self.regions, "region")
         if self.proven:
             return f"Proven at every state of {regions}"
+        certified = sum(one.certified for one in self.certificates)
+        if certified:
+            return f"{certified} of {regions} proven, the others by search"
         return f"{regions} by search, not by proof"
 
     def _verdict(self) -> str:

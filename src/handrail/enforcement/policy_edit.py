@@ -35,7 +35,7 @@ from handrail.enforcement.references import (
 from handrail.errors import ExcessiveInfluence, InvalidArgument, InvalidPolicy
 from handrail.policies import CategoricalPolicy, Policy, action_limits
 from handrail.rulebook import AnyConstraints, constraints_of
-from handrail.settings import Selection, chosen_selection
+from handrail.settings import OnUnproven, Selection, chosen_selection
 from handrail.tangent import Gradient, restore, unchanged_on_failure
 
 # Where the reference states do not decide, the weights do.
@@ -135,6 +135,7 @@ def edit(
     selection: Selection | str | None = None,
     prove: bool = False,
     limits: tuple[ArrayLike, ArrayLike] | None = None,
+    on_unproven: OnUnproven = "refuse",
 ) -> Edit:
     """Change a policy as little as possible so that every constraint holds; it acts nowhere.
 
@@ -151,10 +152,12 @@ def edit(
         prove: end with a certificate for every region, as `Everywhere(prove=True)` does.
         limits: (low, high) that the environment clips continuous actions to. Its influence is then
             counted on what acts: a mean that goes from 3 to 8 where 2 is the limit has not changed.
+        on_unproven: what becomes of a policy that holds on every state that was tried, but could
+            not be proven: "refuse" it, or "keep" it, without ever calling it proven.
     """
     policy = _as_policy(policy)
     _check_change(max_change)
-    allowed, chosen = Tolerance(tolerance), chosen_selection(selection, prove)
+    allowed, chosen = Tolerance(tolerance), chosen_selection(selection, prove, on_unproven)
     given = constraints_of(constraints, policy)
     enforcer = make_enforcer(expand(given, policy), chosen, policy, allowed)
     known = references_from(references, given)

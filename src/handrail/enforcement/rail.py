@@ -42,6 +42,7 @@ from handrail.settings import (
     ADVICE_ALWAYS,
     LITTLE_ALWAYS,
     Fading,
+    OnUnproven,
     Reach,
     Selection,
     chosen_reach,
@@ -67,6 +68,7 @@ def enforce(
     selection: Selection | str | None = None,
     prove: bool = False,
     reach: Reach = "auto",
+    on_unproven: OnUnproven = "refuse",
 ) -> Enforcement:
     """Change the policy until every constraint holds, and as little as possible elsewhere.
 
@@ -84,8 +86,10 @@ def enforce(
         reach: how far what is asked may move the policy elsewhere: 0 (only where I said) to 10
             (advice for everywhere). By default advice where the constraints cover both sides of a
             choice, and very little where they do not.
+        on_unproven: what becomes of a policy that holds on every state that was tried, but could
+            not be proven: "refuse" it, or "keep" it, without ever calling it proven.
     """
-    allowed, chosen = Tolerance(tolerance), chosen_selection(selection, prove)
+    allowed, chosen = Tolerance(tolerance), chosen_selection(selection, prove, on_unproven)
     wanted = chosen_reach(reach)
     given = constraints_of(constraints, policy)
     enforcer = make_enforcer(expand(given, policy), chosen, policy, allowed)

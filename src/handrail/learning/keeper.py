@@ -25,6 +25,7 @@ from handrail.policies import Policy
 from handrail.rulebook import AnyConstraints, constraints_of, load_constraints
 from handrail.settings import (
     ADVICE_AT_FIRST,
+    OnUnproven,
     Reach,
     Selection,
     chosen_reach,
@@ -61,12 +62,13 @@ class Terms:
         reach: Reach = "auto",
         references: ArrayLike | None = None,
         prove: bool = False,
+        on_unproven: OnUnproven = "refuse",
     ) -> Terms:
         """As a user says it; files are read now, and what makes no sense is refused now."""
         return cls(
             load_constraints(constraints),
             Tolerance(tolerance),
-            chosen_selection(selection, prove),
+            chosen_selection(selection, prove, on_unproven),
             chosen_reach(reach),
             references,
         )

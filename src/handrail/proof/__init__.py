@@ -6,6 +6,7 @@ from handrail.proof.certificate import Certificate, Certificates
 from handrail.proof.certificate_file import verify_certificates, write_certificates
 from handrail.proof.margin import at_least, at_most
 from handrail.proof.question import certify, provable_layers
+from handrail.proof.remainder import Remainder
 
 __all__ = [
     "Budget",
@@ -13,6 +14,7 @@ __all__ = [
     "Certificate",
     "Certificates",
     "Leaves",
+    "Remainder",
     "at_least",
     "at_most",
     "certify",

@@ -5,12 +5,47 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from time import perf_counter
+from typing import ClassVar, final
 
 import numpy as np
 
 from handrail._types import Array
 from handrail.regions import Cells
+
+
+class OutOfTime(Exception):
+    """The deadline has passed while cells were bounded."""
+
+
+@final
+class Deadline:
+    """When to stop; asked between pieces of work that take a small part of a second.
+
+    Args:
+        seconds: from now on.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._start, self._seconds = perf_counter(), seconds
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds until now."""
+        return perf_counter() - self._start
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time is over."""
+        return self.elapsed >= self._seconds
+
+    def check(self) -> None:
+        """`OutOfTime` if the time is over."""
+        if self.passed:
+            raise OutOfTime
+
+
+NO_DEADLINE = Deadline(np.inf)
 
 
 @final
@@ -33,18 +68,20 @@ class Bounder(ABC):
     Attributes:
         importance: (n_coordinates,) which coordinates to cut first.
         levels: how often cells are halved before each of them is worth a `narrowed` one.
+        narrows: whether a narrowed one is anything but itself.
     """
 
     importance: Array
     levels: int
+    narrows: ClassVar[bool] = True
 
     @abstractmethod
     def narrowed(self, cell: Cells) -> Bounder:
         """The same for the inside of a single cell, where more is known."""
 
     @abstractmethod
-    def bounds(self, cells: Cells) -> Bounds:
-        """Of every cell."""
+    def bounds(self, cells: Cells, deadline: Deadline = NO_DEADLINE) -> Bounds:
+        """Of every cell; `OutOfTime` if that takes too long."""
 
     @abstractmethod
     def dips(self, cells: Cells) -> Array:
@@ -58,10 +95,15 @@ class Bounder(ABC):
         """The margin itself (n,) at states (n, n_coordinates)."""
 
 
-def bounds_by_block(cells: Cells, size: int, bound: Callable[[Cells], Bounds]) -> Bounds:
-    """The bounds of all cells, at most `size` of them at a time."""
-    blocks = [np.arange(i, min(i + size, len(cells))) for i in range(0, len(cells), size)]
-    parts = [bound(cells.take(block)) for block in blocks]
+def bounds_by_block(
+    cells: Cells, size: int, bound: Callable[[Cells], Bounds], deadline: Deadline
+) -> Bounds:
+    """The bounds of all cells, at most `size` of them between two looks at the clock."""
+    parts = []
+    for first in range(0, len(cells), size):
+        if first:
+            deadline.check()
+        parts.append(bound(cells.take(np.arange(first, min(first + size, len(cells))))))
     return Bounds(
         np.concatenate([part.lowest for part in parts]),
         np.concatenate([part.suspects for part in parts]),

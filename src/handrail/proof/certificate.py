@@ -12,6 +12,7 @@ import numpy as np
 from handrail._types import Array
 from handrail.constraints import Amount, bound_in_words, counted, html_table, state_in_words
 from handrail.proof.branch_and_bound import Leaves
+from handrail.proof.remainder import Remainder
 
 Status = Literal["certified", "counterexample", "unknown"]
 
@@ -45,6 +46,8 @@ class Certificate:
         leaves: the proven cells, with the bounds of their margins.
         violated: (n, n_coordinates) all counterexamples that were seen.
         near: (n, n_coordinates) states that were seen where only rounding decides.
+        remainder: of a region that is not known: how much of it is proven, by how much the
+            constraint is violated at most, what it would probably take to know more.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Certificate:
     leaves: tuple[Leaves, ...] = field(default=(), repr=False, compare=False)
     violated: Array | None = field(default=None, repr=False, compare=False)
     near: Array | None = field(default=None, repr=False, compare=False)
+    remainder: Remainder | None = None
 
     @property
     def certified(self) -> bool:
@@ -72,11 +76,11 @@ class Certificate:
 
     @property
     def worst_violation(self) -> float:
-        """Nowhere is it violated more: proven if certified, measured at a counterexample."""
+        """Nowhere is it violated more: proven, or infinite; at a counterexample, as measured."""
         if self.violation is not None:
             return self.violation
         if not self.certified:
-            return np.inf
+            return np.inf if self.remainder is None else self.remainder.violation
         worst = -np.inf if self.slack is None else -self.slack
         if self.lowest is not None and isinstance(self.lower, float):
             worst = max(worst, self.lower - self.lowest)
@@ -98,7 +102,8 @@ class Certificate:
                 f"{self.name!r} ({bound}) does not hold{within}: it is violated by "
                 f"{self.violation:.2g} at {where}."
             )
-        return f"Whether {self.name!r} ({bound}) holds{within} is not known: {self.reason}."
+        unknown = f"Whether {self.name!r} ({bound}) holds{within} is not known: {self.reason}."
+        return unknown if self.remainder is None else f"{unknown} {self.remainder}"
 
     def _work_in_words(self) -> str:
         """At points there are no cells, only their states."""

@@ -24,6 +24,7 @@ from handrail.formulas import StateFunction
 from handrail.policies import Policy, pack_policy
 from handrail.proof.certificate import Certificate, Status
 from handrail.proof.question import certify
+from handrail.proof.remainder import Remainder
 from handrail.regions import Points
 
 FORMAT = 2
@@ -37,6 +38,17 @@ ARITHMETIC = (
 _AGREEMENT = 1e-11
 
 Certify = Callable[[Constraint], Certificate]
+
+
+@final
+class _Remainder(BaseModel):
+    """What is claimed of a region that is not known; estimates are no claims."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+    proven_share: float
+    violation: float | None
+    open_cells: int
 
 
 @final
@@ -61,6 +73,7 @@ class _Claim(BaseModel):
     reason: str
     method: str
     cells: int
+    remainder: _Remainder | None = None
 
 
 @final
@@ -232,6 +245,8 @@ def _place(constraint: PlacedConstraint) -> dict[str, Any]:
 
 def _answer(certificate: Certificate) -> dict[str, Any]:
     slack = {} if certificate.slack is None else {"slack": certificate.slack}
+    left = certificate.remainder
+    remainder = {} if left is None else {"remainder": _described_remainder(left)}
     return {
         "status": certificate.status,
         "lowest": certificate.lowest,
@@ -242,6 +257,15 @@ def _answer(certificate: Certificate) -> dict[str, Any]:
         "reason": certificate.reason,
         "method": certificate.method,
         "cells": certificate.cells,
+        **remainder,
+    }
+
+
+def _described_remainder(left: Remainder) -> dict[str, Any]:
+    return {
+        "proven_share": left.proven_share,
+        "violation": _finite(left.violation),
+        "open_cells": left.open_cells,
     }
 
 
@@ -278,12 +302,32 @@ def _check_answer(path: Path, claim: _Claim, again: Certificate) -> None:
         raise InvalidCertificate(
             f"{path}: {again.name!r} claims other values than can be proven again."
         )
-    if again.status == "unknown":  # nothing is claimed, and how far it got depends on the machine
+    if again.status == "unknown":  # how far it got depends on the machine
+        _check_remainder(path, claim.remainder, again)
         return
     state = None if again.state is None else list(again.state)
     said = (claim.state, claim.reason, claim.method, claim.cells)
     if to_json(said) != to_json((state, again.reason, again.method, again.cells)):
         raise InvalidCertificate(f"{path}: {again.name!r} was not proven as the file says.")
+
+
+def _check_remainder(path: Path, claimed: _Remainder | None, again: Certificate) -> None:
+    """More may be proven than was claimed, but not less."""
+    if claimed is None:
+        return
+    known = again.remainder
+    bound = None if claimed.violation is None else claimed.violation * (1.0 + _AGREEMENT)
+    as_claimed = (
+        known is not None
+        and (bound is None or known.violation <= bound + _AGREEMENT)
+        and known.proven_share >= claimed.proven_share - _AGREEMENT
+    )
+    if not as_claimed:
+        raise InvalidCertificate(
+            f"{path}: of {again.name!r} more is claimed than was proven again: "
+            f"{claimed.proven_share:.1%} of the region, violated by at most {claimed.violation}. "
+            "Allow as many cells and seconds as then."
+        )
 
 
 def _agree(claimed: float | None, proven: float | None) -> bool:

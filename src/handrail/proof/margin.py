@@ -30,6 +30,9 @@ from handrail.regions import Cells
 
 _EPSILON = float(np.finfo(np.float64).eps)
 
+# What was computed in a few operations of float64 is not larger than this times itself.
+_LARGER = 1.0 + 64.0 * _EPSILON
+
 
 class Local(NamedTuple):
     """Linear functions of raw outputs z and states s on each of n cells.
@@ -77,6 +80,10 @@ class Margin(ABC):
     @abstractmethod
     def slack(self, margin: float) -> float:
         """How far inside its bound the value at least is, when the margin is at least this."""
+
+    def violation(self, margin: float) -> float:
+        """How far beyond its bound the value at most is, when the margin is at least this."""
+        return -self.slack(margin) if margin >= 0.0 else np.inf
 
     @abstractmethod
     def worst_value(self, margin: float) -> float:
@@ -201,12 +208,29 @@ class SoftmaxMargin(UniformMargin):
         lost = -float(np.expm1(-margin))  # 1 - r, with all its digits
         return float(lost / (1.0 / helping.min() + (1.0 - lost) / harming.min()))
 
+    @override
+    def violation(self, margin: float) -> float:
+        """Of a negative margin, by the same quotients: now the largest coefficients bound them."""
+        if not margin < 0.0:
+            return super().violation(margin)
+        helping = self.coefficients[self.positive].max(initial=0.0)
+        harming = -float(self.coefficients.min())
+        if not helping:
+            return _LARGER * harming
+        share = float(np.exp(margin))  # 1 / r
+        return float(-np.expm1(margin) / (share / helping + 1.0 / harming)) * _LARGER
+
     def slack_at(self, margin: float, shift: float) -> float:
         """From a bound whose log-odds, with the sign, are the shift; of a threshold of 0.5.
 
         σ(l + m) - σ(l) has its only maximum at l = -m/2, so over a range it is least at an end.
         """
         return float(expit(shift + margin) - expit(shift)) if margin >= 0.0 else np.nan
+
+    def violation_between(self, margin: float, low: float, high: float) -> float:
+        """From bounds whose shifts are between these: worst at an end, or at -margin/2."""
+        shift = np.clip(-0.5 * margin, low, high)
+        return float(expit(shift) - expit(shift + margin)) * _LARGER
 
 
 @final
@@ -262,10 +286,19 @@ class LinearMargin(UniformMargin):
     def slack(self, margin: float) -> float:
         return self._size * margin
 
+    @override
+    def violation(self, margin: float) -> float:
+        return _LARGER * self._size * -margin if margin < 0.0 else super().violation(margin)
+
     def slack_at(self, margin: float, shift: float) -> float:
         """The same from every bound."""
         del shift
         return self.slack(margin)
+
+    def violation_between(self, margin: float, low: float, high: float) -> float:
+        """The same from every bound."""
+        del low, high
+        return self.violation(margin)
 
     @property
     def _size(self) -> float:

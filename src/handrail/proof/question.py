@@ -32,11 +32,12 @@ from handrail.constraints import (
 from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
 from handrail.policies import ACTIVATIONS, IDENTITY, RELU, LayerArrays, Layers, Policy, Refusal
 from handrail.proof.bounder import Bounder
-from handrail.proof.branch_and_bound import Budget, Judge, Leaves, Watch, prove
+from handrail.proof.branch_and_bound import Budget, Judge, Leaves, Proof, Watch, prove
 from handrail.proof.certificate import Certificate, Certificates, Status
 from handrail.proof.margin import Margin, UniformMargin, at_least, at_most
 from handrail.proof.pair import Pair, difference_margins
 from handrail.proof.relaxation import Relaxation, has_lines
+from handrail.proof.remainder import Remainder
 from handrail.proof.rounding import (
     FLOAT64,
     Rounding,
@@ -51,6 +52,9 @@ from handrail.rulebook import AnyConstraints, constraints_of
 
 # Cells with more vertices are bounded by linear relaxation, which does not visit them.
 _MANY_VERTICES = 128
+
+# A violation that is not known to be below this is not bounded at all.
+_NO_BOUND = 1e100
 
 _IN_FLOAT64 = (
     "Convert the network with module.double(), which computes 10⁹ times more exactly, hold it "
@@ -323,6 +327,17 @@ class Question:
             return replace(answer, slack=min(worst.values()) - self.tolerance)
         return replace(answer, lowest=worst.get("lowest"), highest=worst.get("highest"))
 
+    def remainder(self, side: _Side, proof: Proof, rounding: float) -> Remainder:
+        """What one bound leaves open."""
+        violation = side.margin.violation(proof.floor - rounding) + self.tolerance
+        return Remainder(
+            proof.share,
+            violation if violation < _NO_BOUND else np.inf,
+            proof.open_cells,
+            proof.more_cells,
+            proof.more_seconds,
+        )
+
     def worst_value(self, side: _Side, margin: float) -> float:
         """What is at worst left of a margin; of a bound that depends on the state, from it."""
         left = side.margin.slack if self._has_slack else side.margin.worst_value
@@ -416,7 +431,9 @@ def _prove(
     high = np.max([cover.cells.high.max(axis=0) for cover in covers], axis=0)
     simplices = any(len(cover.cells.simplex_coordinates) for cover in covers)
     worst, cells, method = dict[str, float](), 0, ""
+    near: list[Array] = []
     leaves: list[Leaves] = []
+    reason, remainder = "", Remainder(1.0, -np.inf, 0, 0.0, 0.0)
     for side in question.sides(Extent(low, high)):
         if not side.margin.can_break:
             side.note(worst, side.reach)
@@ -433,11 +450,15 @@ def _prove(
         leaves += proof.leaves
         if len(proof.violated):
             return question.counterexample(proof.violated, method, cells)
-        if proof.reason:
-            unknown = question.unknown(proof.reason, method, cells)
-            near = proof.near if len(proof.near) else None
-            return replace(unknown, leaves=tuple(leaves), near=near)
-        side.note(worst, question.worst_value(side, proof.lowest - rounding))
+        remainder = remainder.with_side(question.remainder(side, proof, rounding))
+        reason = reason or proof.reason
+        near += [proof.near] if len(proof.near) else []
+        if proof.proven:
+            side.note(worst, question.worst_value(side, proof.lowest - rounding))
+    if reason:
+        unknown = replace(question.unknown(reason, method, cells), leaves=tuple(leaves))
+        met = np.concatenate(near) if near else None
+        return replace(unknown, near=met, remainder=remainder)
     return replace(question.certified(worst, method, cells), leaves=tuple(leaves))
 
 

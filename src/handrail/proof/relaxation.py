@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, final
+from functools import partial
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 
@@ -27,14 +28,18 @@ from handrail.policies import (
     SideBySide,
     Sigmoidal,
 )
-from handrail.proof.bounder import Bounder, Bounds, bounds_by_block
+from handrail.proof.bounder import NO_DEADLINE, Bounder, Bounds, Deadline, bounds_by_block
 from handrail.proof.margin import Margin, log_sum_exp
 from handrail.regions import Cells
 
 _LEVELS = 10**6  # there is nothing to narrow
 
-# Numbers in the largest array of one block: 64 MiB.
-_BLOCK = 2**23
+# Numbers in the largest array of one block: 16 MiB.
+_BLOCK = 2**21
+
+# Work between two looks at the clock, in products that are summed up: some hundredths of a second.
+# A number of a row, which goes through two lines, takes as long as so many products.
+_PRODUCTS, _PER_NUMBER = 2**27, 256
 
 # Above this many vertices a cell's log-sum-exp is bounded term by term.
 _MANY_VERTICES = 256
@@ -63,6 +68,7 @@ class Relaxation(Bounder):
     margin: Margin
     importance: Array = field(init=False)
     levels: int = field(init=False, default=_LEVELS)
+    narrows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         size = np.ones(self.layers.n_outputs)
@@ -75,18 +81,18 @@ class Relaxation(Bounder):
         del cell
         return self
 
-    def bounds(self, cells: Cells) -> Bounds:
+    def bounds(self, cells: Cells, deadline: Deadline = NO_DEADLINE) -> Bounds:
         """Block by block, so that memory stays bounded."""
         widest = max(w.size for w in (*self.layers.weights, np.zeros((1, cells.n_vertices))))
         size = max(1, _BLOCK // widest)
-        return bounds_by_block(cells, size, self._bounds)
+        return bounds_by_block(cells, size, partial(self._bounds, deadline=deadline), deadline)
 
     def dips(self, cells: Cells) -> Array:
         """The centres: which unit dips is known of the first layer only."""
         return cells.centres
 
-    def _bounds(self, cells: Cells) -> Bounds:
-        lines = lines_of(enclose_units(self.layers, cells))
+    def _bounds(self, cells: Cells, deadline: Deadline) -> Bounds:
+        lines = lines_of(enclose_units(self.layers, cells, deadline))
         centres = self.layers.outputs(cells.centres)
         local = self.margin.local(cells, centres)
         slope, offset = affine_above(self.layers, local.differences, local.constants, lines)
@@ -119,7 +125,9 @@ class EnclosedUnits(NamedTuple):
     lines: Lines
 
 
-def enclose_units(layers: LayerArrays, cells: Cells) -> list[EnclosedUnits | None]:
+def enclose_units(
+    layers: LayerArrays, cells: Cells, deadline: Deadline = NO_DEADLINE
+) -> list[EnclosedUnits | None]:
     """Layer by layer: the lines of the first bound what the next is given. None of the identity."""
     units: list[EnclosedUnits | None] = []
     for weight, bias, activation in zip(
@@ -128,14 +136,34 @@ def enclose_units(layers: LayerArrays, cells: Cells) -> list[EnclosedUnits | Non
         if activation is IDENTITY:
             units.append(None)
             continue
-        lines = lines_of(units)
-        rows = np.broadcast_to(weight, (len(cells), *weight.shape))
-        slope, offset = affine_above(layers, rows, bias, lines)
-        highest = cells.highest(slope) + offset
-        slope, offset = affine_above(layers, -rows, -bias, lines)
-        lowest = -(cells.highest(slope) + offset)
-        units.append(EnclosedUnits(lowest, highest, lines_between(activation, lowest, highest)))
+        given = _given(layers, cells, weight, bias, lines_of(units), deadline)
+        units.append(EnclosedUnits(*given, lines_between(activation, *given)))
     return units
+
+
+def _given(
+    layers: LayerArrays,
+    cells: Cells,
+    weight: Array,
+    bias: Array,
+    lines: Sequence[Lines | None],
+    deadline: Deadline,
+) -> tuple[Array, Array]:
+    """The lowest and the highest that units (n, width) are given; as many at a time as is quick."""
+    behind = layers.weights[: len(lines)]
+    work = len(cells) * sum(one.size + _PER_NUMBER * len(one) for one in behind)
+    some = max(1, _PRODUCTS // max(1, work))
+    lowest, highest = np.empty((2, len(cells), len(bias)))
+    for first in range(0, len(bias), some):
+        if first:
+            deadline.check()
+        part = slice(first, first + some)
+        rows = np.broadcast_to(weight[part], (len(cells), *weight[part].shape))
+        slope, offset = affine_above(layers, rows, bias[part], lines)
+        highest[:, part] = cells.highest(slope) + offset
+        slope, offset = affine_above(layers, -rows, -bias[part], lines)
+        lowest[:, part] = -(cells.highest(slope) + offset)
+    return lowest, highest
 
 
 def lines_of(units: Sequence[EnclosedUnits | None]) -> list[Lines | None]:

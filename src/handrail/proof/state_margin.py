@@ -139,6 +139,12 @@ class ShiftedMargin(UniformMargin):
         ends = self.extent.range_of(self.shift)
         return min(self.base.slack_at(margin, one) for one in ends) * _SAFE
 
+    @override
+    def violation(self, margin: float) -> float:
+        if not margin < 0.0:
+            return super().violation(margin)
+        return self.base.violation_between(margin, *self.extent.range_of(self.shift)) / _SAFE
+
 
 @final
 @dataclass(frozen=True)
@@ -231,6 +237,10 @@ class WeightedMargin(Margin):
     @override
     def slack(self, margin: float) -> float:
         return self.scale * margin * _SAFE
+
+    @override
+    def violation(self, margin: float) -> float:
+        return self.scale * -margin / _SAFE if margin < 0.0 else super().violation(margin)
 
 
 def plane_above(formula: Formula, cells: Cells) -> tuple[Array, Array]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from handrail._types import Array
 from handrail.policies import LayerArrays
-from handrail.proof.bounder import Bounder, Bounds, bounds_by_block
+from handrail.proof.bounder import NO_DEADLINE, Bounder, Bounds, Deadline, bounds_by_block
 from handrail.proof.margin import UniformMargin, log_sum_exp
 from handrail.regions import Cells
 
@@ -87,10 +87,10 @@ class VertexBound(Bounder):
             self.margin, inward, inward_bias, outward, slope, intercept, differences, constants
         )
 
-    def bounds(self, cells: Cells) -> Bounds:
+    def bounds(self, cells: Cells, deadline: Deadline = NO_DEADLINE) -> Bounds:
         """Block by block, so that hidden values stay in the cache."""
         size = max(1, _BLOCK // max(1, len(self.inward_bias) * cells.n_vertices))
-        return bounds_by_block(cells, size, self._bounds)
+        return bounds_by_block(cells, size, self._bounds, deadline)
 
     def _bounds(self, cells: Cells) -> Bounds:
         vertices = cells.vertices()

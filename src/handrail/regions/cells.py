@@ -11,6 +11,7 @@ from typing import final
 import numpy as np
 
 from handrail._types import Array, Indices, Mask
+from handrail.regions.hull import simplex_volumes
 
 
 @final
@@ -56,6 +57,13 @@ class Cells:
         centres = 0.5 * (self.low + self.high)
         centres[:, self.simplex_coordinates] = self.simplex.mean(axis=1)
         return centres
+
+    @property
+    def volumes(self) -> Array:
+        """(n,), each in the coordinates that vary in some of them."""
+        boxes = np.prod((self.high - self.low)[:, self.box_coordinates], axis=1)
+        result: Array = boxes * simplex_volumes(self.simplex)
+        return result
 
     def vertices(self) -> Array:
         """(n, n_vertices, n_coordinates)."""
@@ -156,6 +164,11 @@ class Cover(ABC):
 
     def __len__(self) -> int:
         return len(self.cells)
+
+    @property
+    def volumes(self) -> Array:
+        """Of each cell (n,): what share of the region it stands for."""
+        return self.cells.volumes
 
 
 @final

@@ -270,6 +270,12 @@ class CurveCover(Cover):
         """Only the chosen pieces."""
         return CurveCover(self.path, self.t_low[indices], self.t_high[indices])
 
+    @property
+    @override
+    def volumes(self) -> Array:
+        """How long the pieces are, in t: the boxes around them are no measure."""
+        return self.t_high - self.t_low
+
     def halves(self, importance: Array) -> CurveCover:  # noqa: ARG002  # only t can be halved
         """Every piece in two."""
         middle = 0.5 * self.t_low + 0.5 * self.t_high

@@ -15,7 +15,7 @@ from handrail.learning import FIXED, Terms
 from handrail.rllib.env_runner import HeldEnvRunner
 from handrail.rllib.learner import HeldPPOLearner
 from handrail.rulebook import AnyConstraints
-from handrail.settings import Reach, Selection
+from handrail.settings import OnUnproven, Reach, Selection
 
 _WEIGHTS = "learner/rl_module"  # of a group of learners
 
@@ -81,6 +81,7 @@ class HeldPPOConfig(PPOConfig):
         reach: Reach = "auto",
         references: ArrayLike | None = None,
         prove: bool = False,
+        on_unproven: OnUnproven = "refuse",
     ) -> Self:
         """What every policy that samples must obey.
 
@@ -96,8 +97,12 @@ class HeldPPOConfig(PPOConfig):
             references: (n, n_observations), where the policy should stay as it is for as long as
                 there is no experience; by default random states of the observation space.
             prove: end every holding with a proof for every region, as `Everywhere(prove=True)`.
+            on_unproven: what becomes of a policy that holds on every state that was tried, but
+                could not be proven: "refuse" it, or "keep" it, without ever calling it proven.
         """
-        self.terms = Terms.of(constraints, tolerance, selection, reach, references, prove)
+        self.terms = Terms.of(
+            constraints, tolerance, selection, reach, references, prove, on_unproven
+        )
         return self
 
     def get_default_learner_class(self) -> type[HeldPPOLearner]:

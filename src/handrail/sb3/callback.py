@@ -20,7 +20,7 @@ from handrail.rulebook import AnyConstraints
 from handrail.sb3.keeper import ModelKeeper
 from handrail.sb3.policy import refuse_normalised_observations
 from handrail.sb3.pressure import Pressure, take_off
-from handrail.settings import Reach, Selection
+from handrail.settings import OnUnproven, Reach, Selection
 
 
 @final
@@ -48,6 +48,8 @@ class Handrail(BaseCallback):
         references: (n, *observation_shape), where the policy should stay as it is for as long as
             there is no experience; by default random states of the observation space.
         prove: end every holding with a certificate for every region, as `Everywhere(prove=True)`.
+        on_unproven: what becomes of a policy that holds on every state that was tried, but could
+            not be proven: "refuse" it, or "keep" it, without ever calling it proven.
         pressure: strength of a pull towards the constraints inside every step of the optimiser,
             so that an update leaves less to be corrected; 0 for none.
     """
@@ -61,6 +63,7 @@ class Handrail(BaseCallback):
         reach: Reach = "auto",
         references: ArrayLike | None = None,
         prove: bool = False,
+        on_unproven: OnUnproven = "refuse",
         pressure: float = 0.0,
     ) -> None:
         super().__init__()
@@ -68,7 +71,9 @@ class Handrail(BaseCallback):
             raise InvalidArgument(
                 f"The pressure must be 0 (none) or positive and finite, not {pressure!r}."
             )
-        self._terms = Terms.of(constraints, tolerance, selection, reach, references, prove)
+        self._terms = Terms.of(
+            constraints, tolerance, selection, reach, references, prove, on_unproven
+        )
         self._strength = float(pressure)
         self._keeper: ModelKeeper | None = None
         self._pressure: Pressure | None = None
@@ -94,7 +99,7 @@ class Handrail(BaseCallback):
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
-        """Of the constraints on regions, from the last holding, where it ended with a proof."""
+        """Of the constraints on regions, from the last holding, where a proof was asked for."""
         return self._certificates
 
     def _init_callback(self) -> None:
