@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from handrail.constraints import Equal as Equal
     from handrail.constraints import Linear as Linear
     from handrail.constraints import Mean as Mean
+    from handrail.constraints import Prefer as Prefer
     from handrail.constraints import Symmetric as Symmetric
     from handrail.constraints import Term as Term
     from handrail.constraints import Violations as Violations
@@ -96,6 +97,7 @@ _NAMES = {
         "Equal",
         "Linear",
         "Mean",
+        "Prefer",
         "Symmetric",
         "Term",
         "Violations",

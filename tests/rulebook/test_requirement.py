@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import handrail as hr
-from handrail.constraints import PlacedConstraint
+from handrail.constraints import Bounded
 from handrail.constraints.output_bounds import AtLeast, AtMost, Between, Equal
 from handrail.rulebook import parse
 from tests.support.constraint_files import (
     HEAD,
     PLACE,
+    book,
     parses_or_is_refused,
     rule,
 )
@@ -97,11 +98,43 @@ def test_requirements_that_depend_on_the_state(
     what: str, weight: str, lower: str, upper: str | None
 ) -> None:
     (one,) = parse(PLANT.format(what=what), "plant.yaml").constraints
-    assert isinstance(one, PlacedConstraint)
+    assert isinstance(one, Bounded)
     assert one.region is not None
     states = one.region.sample(50, np.random.default_rng(0))
     asked = one.asked_at(states, 1)
-    assert asked is not None
     for found, text in ((asked.weights[:, 0], weight), (asked.lower, lower), (asked.upper, upper)):
         expected = np.inf if text is None else hr.Formula(text, ["cos", "sin", "speed"]).at(states)
         np.testing.assert_allclose(np.broadcast_to(found, 50), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("right", hr.Prefer(1, where=hr.Points([0.0]))),
+        ("right over all", hr.Prefer(1, where=hr.Points([0.0]))),
+        ("left over  right", hr.Prefer(0, 1, where=hr.Points([0.0]))),
+        ("left over right by 1", hr.Prefer(0, 1, 1.0, where=hr.Points([0.0]))),
+        ("left by -0.5", hr.Prefer(0, by=-0.5, where=hr.Points([0.0]))),
+    ],
+)
+def test_preferences(text: str, expected: hr.Prefer) -> None:
+    found_book = book(f"constraints:\n  - name: a\n{PLACE}    prefer: {text}\n")
+    (found,) = found_book.constraints
+    assert isinstance(found, hr.Prefer)
+    assert (found.action, found.over, found.by) == (expected.action, expected.over, expected.by)
+    assert found.name == "a"
+    assert f"a: prefer {' '.join(text.split())} at 1 state" in found_book.sentences[0]
+
+
+def test_preferences_by_what_the_state_says() -> None:
+    region = "region: {x: 0, x_dot: 0, phi: [0.1, 0.2], phi_dot: 0}"
+    prefer = "prefer: [right by 1 + 2*phi, right over left by 4*phi]"
+    states = np.array([[0.0, 0.0, 0.15, 0.0]])
+    first, second = book(f"constraints:\n  - name: a\n    {region}\n    {prefer}\n").constraints
+    assert (first.name, second.name) == (
+        "a: prefer right by 1 + 2*phi",
+        "a: prefer right over left by 4*phi",
+    )
+    for one, by in ((first, 1.3), (second, 0.6)):
+        assert isinstance(one, hr.Prefer)
+        np.testing.assert_allclose(one.rows_at(states, 2).lower, [by])

@@ -1,6 +1,6 @@
 """What must hold, as rows; and how far a policy is from it."""
 
-from handrail.constraints.amount import Amount, amount_in_words, is_bound
+from handrail.constraints.amount import Amount, Demand, amount_in_words, is_bound
 from handrail.constraints.barrier_condition import BarrierCondition, barrier, sampled_barrier
 from handrail.constraints.close_to import CloseTo
 from handrail.constraints.constraint import (
@@ -27,6 +27,7 @@ from handrail.constraints.expansion import (
 )
 from handrail.constraints.output_bounds import AtLeast, AtMost, Between, Bounded, Equal, looked_at
 from handrail.constraints.pair import Difference, Paired, Twin
+from handrail.constraints.preference import Prefer
 from handrail.constraints.relation import Linear, Symmetric, Term
 from handrail.constraints.rows import Rows, concatenate
 from handrail.constraints.tolerance import DEFAULT_TOLERANCE, Tolerance, check_tolerance
@@ -57,6 +58,7 @@ __all__ = [
     "CloseTo",
     "Constraint",
     "ControllerSample",
+    "Demand",
     "Difference",
     "Equal",
     "Expansion",
@@ -65,6 +67,7 @@ __all__ = [
     "Mean",
     "Paired",
     "PlacedConstraint",
+    "Prefer",
     "Regional",
     "Rows",
     "Symmetric",

@@ -16,14 +16,14 @@ from torch import nn
 from typing_extensions import override
 
 from handrail._types import Array
-from handrail.constraints.amount import check_number
+from handrail.constraints.amount import Asked, check_number
 from handrail.constraints.checks import (
     check_action,
     check_known_action,
     check_priority,
     check_where,
 )
-from handrail.constraints.constraint import Asked, make_rows, set_default_name
+from handrail.constraints.constraint import Violated, make_rows, set_default_name
 from handrail.constraints.pair import Difference, Paired, Twin, one_of
 from handrail.constraints.rows import Rows
 from handrail.errors import InvalidConstraint
@@ -195,6 +195,9 @@ class CloseTo(Paired):
         return [Difference(own, own)]
 
     @override
+    def violated_at(self, states: Array, n_actions: int) -> Violated:
+        return self.asked_at(states, n_actions).violations
+
     def asked_at(self, states: Array, n_actions: int) -> Asked:
         """Bounds around what the other policy says; none where no policy could be beyond them."""
         weights = self.differences(n_actions)[0].own[None]
@@ -211,6 +214,8 @@ class CloseTo(Paired):
             weights,
             np.where(lower <= lowest, -np.inf, lower),
             np.where(upper >= highest, np.inf, upper),
+            self.quantity,
+            raw=False,
         )
 
     @override

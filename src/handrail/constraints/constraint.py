@@ -8,7 +8,7 @@ known by the name of its class from the moment it is defined, so that saved ones
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from typing import Any, Self, final
@@ -16,34 +16,12 @@ from typing import Any, Self, final
 import numpy as np
 
 from handrail._types import Array, Indices
-from handrail.constraints.amount import Amount
+from handrail.constraints.amount import Amount, Asked, Demand
 from handrail.constraints.rows import Rows
 from handrail.errors import ActionSum, InvalidConstraint
 from handrail.formulas import StateFunction, function_from
 from handrail.policies import MEAN, PROBABILITY, Quantity
 from handrail.regions import Place, Points, Region, region_from
-
-
-@final
-@dataclass(frozen=True)
-class Asked:
-    """lower ≤ Σ weight · output ≤ upper at each of n states; what is the same everywhere, once.
-
-    Attributes:
-        weights: (n or 1, n_actions).
-        lower: (n or 1,).
-        upper: (n or 1,).
-    """
-
-    weights: Array
-    lower: Array
-    upper: Array
-
-    def violations(self, outputs: Array) -> Array:
-        """Positive means broken (n,), from the policy's outputs (n, n_actions)."""
-        values = (self.weights * outputs).sum(axis=1)
-        result: Array = np.maximum(self.lower - values, values - self.upper)
-        return result
 
 
 @final
@@ -84,6 +62,9 @@ def action_sum(action: Action) -> ActionSum:
     return ActionSum(as_mapping(action), noun)
 
 
+# Outputs (n, n_actions) at some states -> how far each is from what was asked there (n,).
+Violated = Callable[[Array], Array]
+
 # States that stand for a region where a few have to: in messages, pictures, and diagnosis.
 _STAND_INS = 100
 
@@ -121,6 +102,21 @@ class Constraint(ABC):
         """The constraint at `states`, as linear functionals of the policy's outputs (H1)."""
 
 
+@final
+@dataclass(frozen=True)
+class _Jointly:
+    """All that is asked at some states."""
+
+    asked: tuple[Asked, ...]
+
+    def __call__(self, outputs: Array) -> Array:
+        """The worst violation at each (n,)."""
+        first, *others = (one.violations(outputs) for one in self.asked)
+        for one in others:
+            first = np.maximum(first, one)
+        return first
+
+
 class PlacedConstraint(Constraint):
     """A constraint on every state of a place: points, or a region."""
 
@@ -156,10 +152,15 @@ class PlacedConstraint(Constraint):
         """Whether it says something else at one state than at another."""
         return False
 
-    def asked_at(self, states: Array, n_actions: int) -> Asked | None:
-        """What it says at each of these states; None if it relates several of them."""
-        del states, n_actions
+    def demands(self, n_actions: int) -> Sequence[Demand] | None:
+        """What it says at every state, all of it; None if it relates several of them."""
+        del n_actions
         return None
+
+    def violated_at(self, states: Array, n_actions: int) -> Violated | None:
+        """How far outputs at each of these states are from it; None if it relates several."""
+        demands = self.demands(n_actions)
+        return None if demands is None else _Jointly(tuple(one.at(states) for one in demands))
 
     def describe(self) -> dict[str, Any]:
         """Plain values that JSON can hold and `constraint_from` reads.
@@ -229,6 +230,8 @@ def make_rows(
     rows: Indices,
     lower: Array | float,
     upper: Array | float,
+    *,
+    raw: bool = False,
 ) -> Rows:
     """Rows of one constraint: `rows` says which row each sample (state, weights) belongs to."""
     n = int(rows[-1]) + 1
@@ -242,4 +245,24 @@ def make_rows(
         priority=np.full(n, constraint.priority),
         labels=tuple(labels),
         quantity=constraint.quantity,
+        raw=np.full(len(states), raw),
+    )
+
+
+def rows_of_demands(constraint: PlacedConstraint, states: Array, demands: Sequence[Demand]) -> Rows:
+    """A row per state and demand, all demands of the first state first."""
+    asked, n, each = [one.at(states) for one in demands], len(states), len(demands)
+    known = [np.broadcast_to(one.weights, (n, one.weights.shape[1])) for one in asked]
+    lower, upper = (
+        np.stack([np.broadcast_to(side, n) for side in sides], axis=1).ravel()
+        for sides in ([one.lower for one in asked], [one.upper for one in asked])
+    )
+    return make_rows(
+        constraint,
+        np.repeat(states, each, axis=0),
+        np.stack(known, axis=1).reshape(n * each, -1),
+        np.arange(n * each),
+        lower,
+        upper,
+        raw=demands[0].raw,
     )

@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 
 from handrail._types import Array, Indices
-from handrail.constraints.constraint import Asked, Constraint, PlacedConstraint
+from handrail.constraints.constraint import Constraint, PlacedConstraint, Violated
 from handrail.constraints.relation import SWAPPED, Symmetric
 from handrail.constraints.rows import Rows, concatenate
 from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
@@ -53,9 +53,9 @@ class Regional:
         row = self.rows_at(self.constraint.states[:1])
         return row if len(row) == len(row.states) == 1 else None
 
-    def asked_at(self, states: Array) -> Asked | None:
-        """What it says at each of these states; None if it relates several of them."""
-        return self.constraint.asked_at(states, self.n_actions)
+    def violated_at(self, states: Array) -> Violated | None:
+        """How far outputs at each of these states are from it; None if it relates several."""
+        return self.constraint.violated_at(states, self.n_actions)
 
     def stand_in_rows(self) -> Rows:
         """At one state, if it says the same at all of them, else at those that stand for it."""
@@ -161,8 +161,8 @@ def refuse_wrong_types(constraints: Sequence[Constraint]) -> None:
     for constraint in constraints:
         if not isinstance(constraint, Constraint):
             raise InvalidConstraint(
-                f"Expected constraints (AtLeast, AtMost, Equal, Between, Linear, Symmetric), but "
-                f"got {type(constraint).__name__}."
+                "Expected constraints (AtLeast, AtMost, Equal, Between, Prefer, Linear, "
+                f"Symmetric), but got {type(constraint).__name__}."
             )
 
 
@@ -233,6 +233,8 @@ def _keys(rows: Rows) -> list[bytes]:
     """Equal for rows that say the same."""
     bounds = np.stack([rows.lower, rows.upper], axis=1)
     return [
-        b"".join(part.tobytes() for part in (rows.states[s], rows.weights[s], bounds[i]))
+        b"".join(
+            part.tobytes() for part in (rows.states[s], rows.weights[s], rows.raw[s], bounds[i])
+        )
         for i, s in enumerate(rows.samples)
     ]

@@ -15,7 +15,14 @@ import numpy as np
 from typing_extensions import override
 
 from handrail._types import Array, Mask
-from handrail.constraints.amount import Amount, amount_in_words, amounts_at, as_amount
+from handrail.constraints.amount import (
+    Amount,
+    Asked,
+    Demand,
+    amount_in_words,
+    amounts_at,
+    as_amount,
+)
 from handrail.constraints.checks import (
     check_actions,
     check_bound,
@@ -26,15 +33,14 @@ from handrail.constraints.checks import (
 )
 from handrail.constraints.constraint import (
     Action,
-    Asked,
     Mean,
     PlacedConstraint,
     action_sum,
     amount_from,
     as_mapping,
-    make_rows,
     mapping_from,
     quantity_of,
+    rows_of_demands,
     set_default_name,
 )
 from handrail.constraints.rows import Rows
@@ -152,26 +158,26 @@ class Bounded(PlacedConstraint):
         return quantity_of(self.action)
 
     @override
-    def asked_at(self, states: Array, n_actions: int) -> Asked:
-        """Once, if it is the same everywhere."""
+    def demands(self, n_actions: int) -> tuple[Demand]:
+        """A single one."""
         actions = as_mapping(self.action)
         for index in actions:
             check_known_action(self.name, index, n_actions)
-        known = [amounts_at(one, states) for one in actions.values()]
-        weights = np.zeros((max(map(len, known)), n_actions))
-        for index, values in zip(actions, known, strict=True):
-            weights[:, index] = values
-        lower, upper = (amounts_at(one, states) for one in self.bounds)
+        weights = tuple(actions.get(index, 0.0) for index in range(n_actions))
+        demand = Demand(weights, *self.bounds, self.quantity)
         if not self.depends_on_state:
-            self.quantity.check_weights(weights[0], (lower[0], upper[0]), self.name)
-        return Asked(weights, lower, upper)
+            numbers = np.array(weights, dtype=np.float64)
+            self.quantity.check_weights(numbers, self.bounds, self.name)  # type: ignore[arg-type]
+        return (demand,)
+
+    def asked_at(self, states: Array, n_actions: int) -> Asked:
+        """In numbers, at each of these states; once, if it is the same everywhere."""
+        return self.demands(n_actions)[0].at(states)
 
     @override
     def rows_at(self, states: Array, n_actions: int) -> Rows:
         """One row per state."""
-        asked, n = self.asked_at(states, n_actions), len(states)
-        weights = np.broadcast_to(asked.weights, (n, n_actions)).copy()
-        return make_rows(self, states, weights, np.arange(n), asked.lower, asked.upper)
+        return rows_of_demands(self, states, self.demands(n_actions))
 
     @classmethod
     @override

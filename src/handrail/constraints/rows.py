@@ -16,7 +16,7 @@ import numpy as np
 
 from handrail._types import Array, Indices, Mask
 from handrail.constraints.words import counted
-from handrail.policies import Policy, Quantity
+from handrail.policies import MEAN, Policy, Quantity
 
 
 @final
@@ -33,6 +33,8 @@ class Rows:
         priority: (n_rows,), the price of leaving a row unmet when constraints are soft.
         labels: (n_rows,), for people.
         quantity: what the policy's outputs are.
+        raw: (n_samples,), whose weights are those of raw outputs (of logits, say) instead; they add
+            up to 0.
     """
 
     states: Array
@@ -43,6 +45,7 @@ class Rows:
     priority: Array
     labels: tuple[str, ...]
     quantity: Quantity
+    raw: Mask
 
     def __len__(self) -> int:
         return len(self.lower)
@@ -68,7 +71,14 @@ class Rows:
 
     def values(self, outputs: Array) -> Array:
         """C (n_rows,) from the policy's outputs (n_samples, n_actions) at the rows' states."""
+        if self.raw.any():
+            outputs = np.where(self.raw[:, None], self.quantity.raw_of(outputs), outputs)
         return self.sum_samples((self.weights * outputs).sum(axis=1))
+
+    def raw_weights(self, policy: Policy, outputs: Array) -> Array:
+        """Of the raw outputs, to first order (n_samples, n_actions): dc/dz."""
+        through = policy.through_head(outputs, self.weights)
+        return np.where(self.raw[:, None], self.weights, through)
 
     def violations(self, values: Array) -> Array:
         """Positive means broken, negative or zero means satisfied (n_rows,)."""
@@ -94,29 +104,41 @@ class Rows:
         Each is the only one of its row: a sum of several has none.
         """
         alone = self.is_about_one_state()[self.row_of_sample]
-        return self.quantity.is_curved(self.weights, alone)
+        return self.quantity.is_curved(self.weights, alone & ~self.raw)
+
+    def is_raw(self) -> Mask:
+        """Rows of raw outputs (n_rows,): these are as unbounded as mean actions are."""
+        return self.sum_samples(self.raw.astype(np.float64)) > 0.0
 
     def reach(self) -> tuple[Array, Array]:
         """The lowest and the highest value that any policy gives to each row (n_rows,)."""
-        lowest, highest = self.quantity.reach(self.weights)
+        pairs = zip(self.quantity.reach(self.weights), MEAN.reach(self.weights), strict=True)
+        lowest, highest = (np.where(self.raw, free, end) for end, free in pairs)
         return self.sum_samples(lowest), self.sum_samples(highest)
 
     def room(self) -> Array:
-        """How far inside its bounds each row can be at all (n_rows,); of mean actions, 1.
+        """How far inside its bounds each row can be at all (n_rows,); of what has no end, 1.
 
         Inf where nothing can break it.
         """
-        return self.quantity.room(self.lower, self.upper, *self.reach())
+        given = self.lower, self.upper, *self.reach()
+        return np.where(self.is_raw(), MEAN.room(*given), self.quantity.room(*given))
 
     def insets(self, margin: float) -> tuple[Array, Array]:
         """What a margin is at the lower and at the upper bounds; 0 where there is no bound.
 
         Of a probability it is in log-odds, to first order margin · bound · (1 - bound); of mean
-        actions in their own units.
+        actions and of logits in their own units.
         """
-        reach, room = self.reach(), 0.25 * (self.upper - self.lower)
-        below, above = (self.quantity.margin_at(end, *reach) for end in (self.lower, self.upper))
+        room = 0.25 * (self.upper - self.lower)
+        below, above = (self._margin_at(end) for end in (self.lower, self.upper))
         return np.minimum(margin * below, room), np.minimum(margin * above, room)
+
+    def _margin_at(self, bound: Array) -> Array:
+        reach = self.reach()
+        with np.errstate(invalid="ignore"):  # of what has no end, in the units of what has
+            of_outputs = self.quantity.margin_at(bound, *reach)
+        return np.where(self.is_raw(), MEAN.margin_at(bound, *reach), of_outputs)
 
     def tightened(self, margin: float) -> Rows:
         """The same rows, their bounds moved inwards by their `insets`."""
@@ -143,6 +165,7 @@ class Rows:
             priority=self.priority[indices],
             labels=tuple(self.labels[i] for i in indices),
             quantity=self.quantity,
+            raw=self.raw[chosen],
         )
 
 
@@ -160,4 +183,5 @@ def concatenate(blocks: Sequence[Rows]) -> Rows:
         priority=np.concatenate([block.priority for block in blocks]),
         labels=tuple(label for block in blocks for label in block.labels),
         quantity=blocks[0].quantity,
+        raw=np.concatenate([block.raw for block in blocks]),
     )

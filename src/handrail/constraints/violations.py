@@ -18,7 +18,7 @@ from rich.text import Text
 
 from handrail._text import visible
 from handrail._types import Array
-from handrail.constraints.constraint import Asked, Constraint
+from handrail.constraints.constraint import Constraint, Violated
 from handrail.constraints.expansion import Regional, expand
 from handrail.constraints.rows import Rows
 from handrail.constraints.words import bound_in_words, counted, html_table, state_in_words
@@ -140,7 +140,7 @@ def violations_together(
     """`violations_at` for states (n > 0, n_coordinates) of each of several regions, in one pass."""
     pairs = list(zip(regional, blocks, strict=True))
     # What is about one state at a time needs no rows, with a name each.
-    said = [one.asked_at(states) or one.rows_at(states) for one, states in pairs]
+    said = [one.violated_at(states) or one.rows_at(states) for one, states in pairs]
     inputs = [
         one.states if isinstance(one, Rows) else states
         for one, states in zip(said, blocks, strict=True)
@@ -153,10 +153,10 @@ def violations_together(
     ]
 
 
-def _worst_of_each(said: Asked | Rows, outputs: Array, n_states: int) -> Array:
+def _worst_of_each(said: Violated | Rows, outputs: Array, n_states: int) -> Array:
     """(n_states,) from the outputs at all that is looked at."""
-    if isinstance(said, Asked):
-        return said.violations(outputs)
+    if not isinstance(said, Rows):
+        return said(outputs)
     worst: Array = said.violations(said.values(outputs)).reshape(n_states, -1).max(axis=1)
     return worst
 

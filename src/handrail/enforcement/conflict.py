@@ -9,7 +9,7 @@ with what outputs there are at all.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from scipy.optimize import linprog
@@ -25,6 +25,9 @@ _MOST_TRIES = 100
 
 # Each costs a small linear program, a few milliseconds.
 _MOST_DEMANDS = 200
+
+# Differences of logits from here on are as good as any: of probabilities, 0 or 1.
+_LARGE = 30.0
 
 # Of each region, to look for states that other regions contain, too; and of what the bounds of two
 # regions share, for so many pairs.
@@ -135,22 +138,39 @@ def _ask_differently(group: list[int], rows: Rows) -> bool:
     """Whether there are two demands among them: neighbouring regions make one at shared corners."""
     if len(group) == 1:
         return False
-    asked = {(rows.weights[rows.samples[i]].tobytes(), rows.lower[i], rows.upper[i]) for i in group}
-    return len(asked) > 1
+    asked = demands(rows.take(np.array(group)))
+    return len(set(asked)) > 1
 
 
 def exist_together(group: list[int], rows: Rows) -> bool:
     """Whether some outputs would satisfy all these rows if their states were the same."""
-    weights = np.concatenate([rows.weights[rows.samples[i]] for i in group])
-    lower, upper = rows.lower[group], rows.upper[group]
-    from_below, from_above = np.isfinite(lower), np.isfinite(upper)
+    chosen = rows.take(np.array(group))
+    weights, bounds = _one_sided(chosen)
+    raw = np.concatenate([chosen.raw[np.isfinite(end)] for end in (chosen.lower, chosen.upper)])
     n_actions = weights.shape[1]
-    result = linprog(
-        np.zeros(n_actions),
-        A_ub=np.concatenate([-weights[from_below], weights[from_above]]),
-        b_ub=np.concatenate([-lower[from_below], upper[from_above]]),
-        **rows.quantity.possible_outputs(n_actions),
-    )
+    if raw.any():
+        # Differences of logits for themselves: as probabilities, all of them could be 0.
+        if not _is_possible(weights[raw], bounds[raw], {"bounds": (None, None)}):
+            return False
+        weights[raw], bounds[raw] = _of_probabilities(weights[raw], bounds[raw])
+    return _is_possible(weights, bounds, rows.quantity.possible_outputs(n_actions))
+
+
+def _one_sided(rows: Rows) -> tuple[Array, Array]:
+    """Rows about one state each, as weights · x ≤ bounds: lower bounds first."""
+    from_below, from_above = np.isfinite(rows.lower), np.isfinite(rows.upper)
+    weights = np.concatenate([-rows.weights[from_below], rows.weights[from_above]])
+    return weights, np.concatenate([-rows.lower[from_below], rows.upper[from_above]])
+
+
+def _of_probabilities(weights: Array, bounds: Array) -> tuple[Array, Array]:
+    """z_b - z_a ≤ k is π_b ≤ e^k π_a: the same about differences of two logits each."""
+    half = np.exp(0.5 * np.clip(bounds, -_LARGE, _LARGE))[:, None]
+    return np.where(weights > 0.0, weights / half, weights * half), np.zeros(len(bounds))
+
+
+def _is_possible(weights: Array, bounds: Array, outputs: dict[str, Any]) -> bool:
+    result = linprog(np.zeros(weights.shape[1]), A_ub=weights, b_ub=bounds, **outputs)
     return bool(result.status == 0)
 
 
@@ -158,7 +178,10 @@ def demands(rows: Rows) -> list[bytes]:
     """Equal for rows that ask for the same, wherever they do."""
     bounds = np.stack([rows.lower, rows.upper], axis=1)
     pairs = zip(rows.samples, bounds, strict=True)
-    return [rows.weights[samples].tobytes() + bound.tobytes() for samples, bound in pairs]
+    return [
+        rows.weights[samples].tobytes() + rows.raw[samples].tobytes() + bound.tobytes()
+        for samples, bound in pairs
+    ]
 
 
 def nearest_opposite(row: int, rows: Rows) -> Conflict | None:

@@ -241,8 +241,8 @@ def _dominated(rows: Rows) -> list[tuple[str, str]]:
     """Rows of the same functional whose interval contains another row's."""
     groups: dict[bytes, list[int]] = {}
     for i, samples in enumerate(rows.samples):
-        key = rows.states[samples].tobytes() + rows.weights[samples].tobytes()
-        groups.setdefault(key, []).append(i)
+        parts = (rows.states[samples], rows.weights[samples], rows.raw[samples])
+        groups.setdefault(b"".join(part.tobytes() for part in parts), []).append(i)
     return [
         (rows.labels[weak], rows.labels[strong])
         for group in groups.values()

@@ -37,10 +37,12 @@ class Linearisation:
         self.policy = policy.in_float64(rows.states)
         self._rows = rows
         self.values = rows.values(outputs)  # c (n_rows,)
-        self._raw_weights = policy.through_head(outputs, rows.weights)
+        self._raw_weights = rows.raw_weights(policy, outputs)
         # (H2): for a row of one state and one action this is π, so that ∇c / scale is ∇log π; of a
-        # mean action it is σ, so that it is ∇log π one standard deviation away.
-        scale = rows.sum_samples((np.abs(rows.weights) * policy.scale(outputs)).sum(axis=1))
+        # mean action it is σ, so that it is ∇log π one standard deviation away. A difference of
+        # logits is one of log π already.
+        of_outputs = np.where(rows.raw[:, None], 1.0, policy.scale(outputs))
+        scale = rows.sum_samples((np.abs(rows.weights) * of_outputs).sum(axis=1))
         self.scale = np.maximum(scale, np.finfo(np.float64).tiny)
         # Relative rounding error of a product with J.
         self.rounding = 16.0 * torch.finfo(self.policy.dtype).eps
@@ -48,7 +50,8 @@ class Linearisation:
     @property
     def log_likelihood(self) -> Array:
         """What has the gradient ∇c / scale (n_rows,): log c of one action; else c in its scale."""
-        return self._rows.quantity.log_likelihood(self.values, self.scale)
+        of_outputs = self._rows.quantity.log_likelihood(self.values, self.scale)
+        return np.where(self._rows.is_raw(), self.values / self.scale, of_outputs)
 
     def __len__(self) -> int:
         return len(self.values)

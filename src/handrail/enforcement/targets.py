@@ -2,8 +2,8 @@
 
 Where a row has an unbounded coordinate, it is measured in that: the probability c of a set of
 actions by its log-odds φ = log c/(1 - c). Near 0 and 1 a probability hardly moves with the weights
-while its log-odds move as ever. Other rows (differences of probabilities, relations between states,
-mean actions) are measured as they are.
+while its log-odds move as ever. Other rows (differences of probabilities or logits, relations
+between states, mean actions) are measured as they are.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Targets:
         margin = np.minimum(_INSIDE * tolerance, 0.25 * (rows.upper - rows.lower))
         self._lower = self._coordinate_of_bound(rows.lower, margin)
         self._upper = self._coordinate_of_bound(rows.upper, -margin)
-        self._reach = np.where(self._curved, _UNBOUNDED_REACH, rows.quantity.reach_at_once)
+        unbounded = self._curved | rows.is_raw()
+        self._reach = np.where(unbounded, _UNBOUNDED_REACH, rows.quantity.reach_at_once)
 
     def position(self, outputs: Array) -> Position:
         """From the policy's outputs (n_samples, n_actions) at the rows' states."""

@@ -272,11 +272,11 @@ class Checkpoint:
     def pack(self) -> tuple[Tensors, State]:
         """As tensors and a state."""
         rows, architecture = self.constraints.rows, self.policy.architecture
-        points = {} if rows is None else {name: getattr(rows, name) for name in _ROW_ARRAYS}
+        points = _row_arrays(rows)
         tensors = {
             **prefixed("policy.", self.policy.weights),
             **prefixed("baseline.", self.baseline),
-            **prefixed("constraints.", {name: np.asarray(one) for name, one in points.items()}),
+            **prefixed("constraints.", points),
             **prefixed("rules.", self.enforcer),
         }
         return tensors, {
@@ -431,6 +431,7 @@ def _rows(tensors: Tensors, labels: tuple[str, ...], quantity: Quantity) -> Rows
         raise InvalidRun("The saved constraints have rows without states.")
     if (np.diff(of_sample) < 0).any():
         raise InvalidRun("The states of the saved constraints are not in the order of their rows.")
+    none = np.zeros(n_samples, dtype=bool)
     return Rows(
         states=tensors["states"],
         weights=tensor(tensors, "weights", (n_samples, None)),
@@ -440,14 +441,22 @@ def _rows(tensors: Tensors, labels: tuple[str, ...], quantity: Quantity) -> Rows
         priority=tensor(tensors, "priority", (n_rows,)),
         labels=labels,
         quantity=quantity,
+        raw=tensor(tensors, "raw", (n_samples,), "bool") if "raw" in tensors else none,
     )
+
+
+def _row_arrays(rows: Rows | None) -> Tensors:
+    """By name; what few rows have is left out where none has it, as in files of before."""
+    if rows is None:
+        return {}
+    rare = ["raw"] if rows.raw.any() else []
+    return {name: np.asarray(getattr(rows, name)) for name in (*_ROW_ARRAYS, *rare)}
 
 
 def _digest(rows: Rows | None, regions: list[dict[str, Any]]) -> str:
     """Equal for constraints that ask for the same, in the same order, under the same names."""
-    arrays = {} if rows is None else {name: getattr(rows, name) for name in _ROW_ARRAYS}
     head = {"labels": [] if rows is None else rows.labels, "regions": regions}
-    return digest_of({name: np.asarray(one) for name, one in arrays.items()}, head)
+    return digest_of(_row_arrays(rows), head)
 
 
 def _sampled(constraint: PlacedConstraint, expansion: Expansion) -> dict[str, Any]:

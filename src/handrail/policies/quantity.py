@@ -134,6 +134,10 @@ class Quantity(ABC):
     def comparable(self, raw: Array) -> Array:
         """Raw outputs (n, n_actions), the same whenever they decide the same."""
 
+    @abstractmethod
+    def raw_of(self, outputs: Array) -> Array:
+        """Raw outputs that have these outputs, both (n, n_actions): their differences are known."""
+
 
 @final
 @dataclass(frozen=True)
@@ -291,6 +295,12 @@ class Probability(Quantity):
         result: Array = raw - raw.mean(axis=1, keepdims=True)
         return result
 
+    @override
+    def raw_of(self, outputs: Array) -> Array:
+        """Logarithms of probabilities are logits."""
+        result: Array = np.log(np.maximum(outputs, np.finfo(np.float64).tiny))
+        return result
+
 
 @final
 @dataclass(frozen=True)
@@ -392,6 +402,10 @@ class MeanAction(Quantity):
     @override
     def comparable(self, raw: Array) -> Array:
         return raw
+
+    @override
+    def raw_of(self, outputs: Array) -> Array:
+        return outputs
 
 
 PROBABILITY = Probability()

@@ -10,7 +10,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from handrail._types import Array
+from handrail._types import Array, Indices
 from handrail.regions import Cells
 
 
@@ -56,10 +56,12 @@ class Bounds:
     Attributes:
         lowest: (n,) the margin is nowhere in the cell below this; NaN if nothing can be said.
         suspects: (n, n_coordinates) a state of each cell where the bound is at its lowest.
+        alternative: (n,) which one of several it is the bound of; None if there is no choice.
     """
 
     lowest: Array
     suspects: Array
+    alternative: Indices | None = None
 
 
 class Bounder(ABC):

@@ -54,10 +54,23 @@ class Budget:
 @final
 @dataclass(frozen=True)
 class Leaves:
-    """Proven cells of one shape, with the bound (n,) of each: what the margin at least is."""
+    """Proven cells of one shape.
+
+    Attributes:
+        cells: n of them.
+        lowest: (n,) what the margin at least is.
+        alternative: (n,) of which one of several; None if there is no choice.
+    """
 
     cells: Cells
     lowest: Array
+    alternative: Indices | None = None
+
+    @classmethod
+    def of(cls, cells: Cells, bounds: Bounds, proven: Indices) -> Leaves:
+        """Those that are proven, with their bounds."""
+        which = None if bounds.alternative is None else bounds.alternative[proven]
+        return cls(cells.take(proven), bounds.lowest[proven], which)
 
 
 @final
@@ -262,7 +275,7 @@ class _Search:
         left = np.flatnonzero(~done)
         if done.any():
             proven = np.flatnonzero(done)
-            self._leaves.append(Leaves(block.cover.cells.take(proven), bounds.lowest[proven]))
+            self._leaves.append(Leaves.of(block.cover.cells, bounds, proven))
             self._proven_volume += float(block.cover.volumes[proven].sum())
         self._tally.add(block.depth, len(done), len(left))
         return left

@@ -18,12 +18,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from handrail._package import VERSION
 from handrail._storage import digest_of, read_sealed, to_json, write_sealed
-from handrail.constraints import Amount, Bounded, Constraint, Paired, PlacedConstraint, as_mapping
+from handrail.constraints import Amount, Constraint, Demand, Paired, PlacedConstraint
 from handrail.errors import InvalidCertificate, InvalidRun
 from handrail.formulas import StateFunction
 from handrail.policies import Policy, pack_policy
 from handrail.proof.certificate import Certificate, Status
-from handrail.proof.question import certify
+from handrail.proof.question import certify, demands_of
 from handrail.proof.remainder import Remainder
 from handrail.regions import Points
 
@@ -207,24 +207,41 @@ def _question(policy: Policy, constraint: Constraint, tolerance: float) -> dict[
     """What was asked, in plain values."""
     assert isinstance(constraint, PlacedConstraint)  # `certify` refuses others
     n_actions = policy.outputs(constraint.states[:1]).shape[1]
-    row = constraint.rows_at(constraint.states[:1], n_actions)
-    weights: list[Any] = row.weights[0].tolist()
-    bounds: tuple[Any, Any] = (_finite(float(row.lower[0])), _finite(float(row.upper[0])))
-    if isinstance(constraint, Bounded) and constraint.depends_on_state:
-        for action, weight in as_mapping(constraint.action).items():
-            weights[action] = _described(weight)
-        bounds = (_described(constraint.bounds[0]), _described(constraint.bounds[1]))
-    if isinstance(constraint, Paired):
-        weights, bounds = [constraint.comparison()], (-constraint.largest, constraint.largest)
+    asked = (
+        _compared(constraint)
+        if isinstance(constraint, Paired)
+        else _asked(demands_of(constraint, n_actions))
+    )
     return {
         "name": constraint.name,
         "place": _place(constraint),
-        "quantity": row.quantity.name,
-        "weights": weights,
-        "lower": bounds[0],
-        "upper": bounds[1],
+        **asked,
         "tolerance": tolerance,
     }
+
+
+def _compared(constraint: Paired) -> dict[str, Any]:
+    return {
+        "quantity": constraint.quantity.name,
+        "weights": [constraint.comparison()],
+        "lower": -constraint.largest,
+        "upper": constraint.largest,
+    }
+
+
+def _asked(demands: Sequence[Demand]) -> dict[str, Any]:
+    weights = [[_described(one) for one in demand.weights] for demand in demands]
+    return {
+        "quantity": _quantity(demands[0]),
+        "weights": weights[0] if len(weights) == 1 else weights,
+        "lower": _described(demands[0].lower),
+        "upper": _described(demands[0].upper),
+    }
+
+
+def _quantity(demand: Demand) -> str:
+    """As files call what is bounded."""
+    return f"raw {demand.quantity.name}" if demand.raw else demand.quantity.name
 
 
 def _described(amount: Amount) -> Any:

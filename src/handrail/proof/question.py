@@ -7,7 +7,7 @@ exceed what rounding can do to any of these (`proof/rounding`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -18,23 +18,21 @@ import numpy as np
 from handrail._types import Array, Mask
 from handrail.constraints import (
     Amount,
-    Bounded,
     Constraint,
+    Demand,
     Paired,
     PlacedConstraint,
-    Rows,
-    as_mapping,
     check_tolerance,
-    is_bound,
     refuse_other_quantity,
     refuse_wrong_types,
 )
 from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
 from handrail.policies import ACTIVATIONS, IDENTITY, RELU, LayerArrays, Layers, Policy, Refusal
-from handrail.proof.bounder import Bounder
+from handrail.proof.bounder import Bounder, Bounds
 from handrail.proof.branch_and_bound import Budget, Judge, Leaves, Proof, Watch, prove
 from handrail.proof.certificate import Certificate, Certificates, Status
-from handrail.proof.margin import Margin, UniformMargin, at_least, at_most
+from handrail.proof.claim import BoundSide, Claim, JointBound, claims_of
+from handrail.proof.margin import Margin, UniformMargin
 from handrail.proof.pair import Pair, difference_margins
 from handrail.proof.relaxation import Relaxation, has_lines
 from handrail.proof.remainder import Remainder
@@ -45,7 +43,7 @@ from handrail.proof.rounding import (
     float32_is_whole,
     largest_output,
 )
-from handrail.proof.state_margin import Extent, loosened, state_margin
+from handrail.proof.state_margin import Extent
 from handrail.proof.vertex_bound import VertexBound
 from handrail.regions import Cover, Points, Region
 from handrail.rulebook import AnyConstraints, constraints_of
@@ -179,7 +177,8 @@ class Question:
         policy: that is measured.
         layers: the network; with that which it is compared with, if it is.
         constraint: what is asked.
-        row: of it, at one of its states.
+        n_actions: of the policy.
+        demands: what it says at every state; none if it compares two.
         tolerance: violations up to this are allowed.
         rounding: of the network.
         obstacle: why nothing can be known; empty if nothing is in the way.
@@ -188,7 +187,8 @@ class Question:
     policy: Policy
     layers: LayerArrays
     constraint: PlacedConstraint
-    row: Rows
+    n_actions: int
+    demands: tuple[Demand, ...]
     tolerance: float
     rounding: Rounding
     obstacle: str = ""
@@ -209,59 +209,40 @@ class Question:
                 f"{layers.n_observations}. Give a range or a value for each."
             )
         refuse_other_quantity(constraint, layers.n_outputs, policy)
-        row, measured = constraint.rows_at(states, layers.n_outputs), policy.in_float64(states)
+        measured, n_actions = policy.in_float64(states), layers.n_outputs
         if isinstance(constraint, Paired):
             pair = Pair.of(policy, layers, constraint)
             rounding = Rounding(pair.layers, pair.acting)
             return cls(
-                measured, pair.layers, constraint, row, tolerance, rounding, obstacle=pair.obstacle
+                measured,
+                pair.layers,
+                constraint,
+                n_actions,
+                (),
+                tolerance,
+                rounding,
+                obstacle=pair.obstacle,
             )
-        if not row.is_about_one_state().all():
-            raise _relates_states(constraint)
+        demands = demands_of(constraint, n_actions)
         rounding = Rounding(layers, arithmetic_of(policy.dtype))
-        return cls(measured, layers, constraint, row, tolerance, rounding)
+        return cls(measured, layers, constraint, n_actions, demands, tolerance, rounding)
 
-    def sides(self, extent: Extent) -> list[_Side]:
-        """One for each bound, of states in this extent; the tolerance on them, rounded inwards."""
+    def claims(self, extent: Extent) -> list[Claim]:
+        """All that must be proven, of states in this extent."""
         if isinstance(self.constraint, Paired):
-            return self._sides_of_differences(self.constraint)
-        if isinstance(self.constraint, Bounded) and self.constraint.depends_on_state:
-            return self._sides_of_functions(self.constraint, extent)
-        quantity, weights = self.row.quantity, self.row.weights[0]
-        lower, upper = float(self.row.lower[0]), float(self.row.upper[0])
-        least, most = (float(reach[0]) for reach in self.row.reach())
-        found = []
-        if np.isfinite(lower):
-            at = min(float(np.nextafter(lower - self.tolerance, np.inf)), lower)
-            found.append(_Side("lowest", at_least(quantity, weights, at), least))
-        if np.isfinite(upper):
-            at = max(float(np.nextafter(upper + self.tolerance, -np.inf)), upper)
-            found.append(_Side("highest", at_most(quantity, weights, at), most))
-        return found
+            return self._claims_of_differences(self.constraint)
+        largest = largest_output(self.layers, extent.low, extent.high)
+        return claims_of([self.demands], self.tolerance, extent, largest)
 
-    def _sides_of_differences(self, constraint: Paired) -> list[_Side]:
+    def _claims_of_differences(self, constraint: Paired) -> list[Claim]:
         """Two of each."""
         allowed = constraint.largest + self.tolerance
         largest = max(float(np.nextafter(allowed, -np.inf)), constraint.largest)
         found = []
-        for one in constraint.differences(self.row.weights.shape[1]):
-            below, above = difference_margins(self.row.quantity, one, largest)
-            found += [_Side("lowest", below, -1.0), _Side("highest", above, 1.0)]
-        return found
-
-    def _sides_of_functions(self, constraint: Bounded, extent: Extent) -> list[_Side]:
-        weights: list[Amount] = [0.0] * self.layers.n_outputs
-        for action, weight in as_mapping(constraint.action).items():
-            weights[action] = weight
-        largest = largest_output(self.layers, extent.low, extent.high)
-        found = []
-        sides = zip(("lowest", "highest"), constraint.bounds, (1.0, -1.0), strict=True)
-        for name, bound, sign in sides:
-            if is_bound(bound):
-                at = loosened(bound, sign, self.tolerance)
-                margin = state_margin(self.row.quantity, weights, at, sign, extent, largest)
-                found.append(_Side(name, margin, np.nan))
-        return found
+        for one in constraint.differences(self.n_actions):
+            below, above = difference_margins(constraint.quantity, one, largest)
+            found += [BoundSide("lowest", below, -1.0), BoundSide("highest", above, 1.0)]
+        return [Claim.of([[side]]) for side in found]
 
     def too_near(self) -> str:
         """Why nothing is known where a margin is within rounding."""
@@ -274,22 +255,51 @@ class Question:
         name = self.rounding.acting.name
         return f"weights or states are so large that {name} might overflow"
 
-    def margins(self, side: _Side, states: Array) -> Array:
+    def margins(self, side: BoundSide, states: Array) -> Array:
         """(n,) at states (n, n_coordinates), evaluated in float64."""
         return side.margin.of_raw(self.layers.outputs(states), states)
 
-    def violates(self, side: _Side, states: Array) -> Mask:
+    def violates(self, claim: Claim, states: Array) -> Mask:
         """Which states (n, …) do: with real numbers for certain, and as the policy measures it."""
         flat = states.reshape(len(states), -1)
-        rounding = self.rounding.of_evaluation(flat, side.margin.size)
-        result: Mask = self.margins(side, flat) < -rounding
+        result: Mask = self.best(claim, flat, self._certainly).lowest < 0.0
         if result.any():
             result[result] = self.violations(states[result]) > self.tolerance
         return result
 
+    def _certainly(self, side: BoundSide, states: Array) -> Array:
+        """Negative where the margin is, for certain."""
+        return self.margins(side, states) + self.rounding.of_evaluation(states, side.margin.size)
+
+    def safely(self, side: BoundSide, states: Array) -> Array:
+        """What is left of margins (n,) at states (n, n_coordinates), however they are rounded."""
+        return self.margins(side, states) - self.rounding.of_values(states, side.margin.size)
+
+    def best(
+        self, claim: Claim, states: Array, margins: Callable[[BoundSide, Array], Array]
+    ) -> Bounds:
+        """The margin of the best alternative at each state (n, n_coordinates)."""
+        worst = [
+            np.min([margins(side, states) for side in sides], axis=0)
+            for sides in claim.alternatives
+        ]
+        return Bounds(np.max(worst, axis=0), states, np.argmax(worst, axis=0))
+
+    def rounding_of_bounds(
+        self, claim: Claim, low: Array, high: Array, simplices: bool
+    ) -> tuple[tuple[float, ...], ...]:
+        """What bounds of every margin must exceed, over cells within a box."""
+        of_bounds = partial(self.rounding.of_bounds, low, high, simplices=simplices)
+        return tuple(
+            tuple(of_bounds(side.margin.size) for side in sides) for sides in claim.alternatives
+        )
+
     def violations(self, states: Array) -> Array:
         """(n,) measured by the real policy, in float64."""
-        rows = self.constraint.rows_at(states, len(self.row.weights[0]))
+        violated = self.constraint.violated_at(states, self.n_actions)
+        if violated is not None:
+            return violated(self.policy.outputs(states))
+        rows = self.constraint.rows_at(states, self.n_actions)
         worst: Array = rows.violations_of(self.policy).reshape(len(states), -1).max(axis=1)
         return worst
 
@@ -298,9 +308,7 @@ class Question:
         """As they were declared."""
         if isinstance(self.constraint, Paired):
             return -self.constraint.largest, self.constraint.largest
-        if isinstance(self.constraint, Bounded) and self.constraint.depends_on_state:
-            return self.constraint.bounds
-        return float(self.row.lower[0]), float(self.row.upper[0])
+        return self.demands[0].lower, self.demands[0].upper
 
     def unknown(self, reason: str, method: str = "", cells: int = 0) -> Certificate:
         """Nothing is known, and why."""
@@ -327,9 +335,11 @@ class Question:
             return replace(answer, slack=min(worst.values()) - self.tolerance)
         return replace(answer, lowest=worst.get("lowest"), highest=worst.get("highest"))
 
-    def remainder(self, side: _Side, proof: Proof, rounding: float) -> Remainder:
-        """What one bound leaves open."""
-        violation = side.margin.violation(proof.floor - rounding) + self.tolerance
+    def remainder(self, claim: Claim, proof: Proof, rounding: float) -> Remainder:
+        """What one search leaves open."""
+        floor = proof.floor - rounding
+        sides = [side for sides in claim.alternatives for side in sides]
+        violation = max(side.margin.violation(floor) for side in sides) + self.tolerance
         return Remainder(
             proof.share,
             violation if violation < _NO_BOUND else np.inf,
@@ -338,10 +348,18 @@ class Question:
             proof.more_seconds,
         )
 
-    def worst_value(self, side: _Side, margin: float) -> float:
-        """What is at worst left of a margin; of a bound that depends on the state, from it."""
-        left = side.margin.slack if self._has_slack else side.margin.worst_value
-        return left(margin)
+    def note(self, worst: dict[str, float], claim: Claim, margin: float) -> None:
+        """What is at worst left of a margin; of a bound that depends on the state, from it.
+
+        Unless another side of the same name has a worse one.
+        """
+        found = list(claim.reach)
+        for side in claim.alternatives[0]:
+            left = side.margin.slack if self._has_slack else side.margin.worst_value
+            found.append((side.name, left(margin)))
+        for name, value in found:
+            worse = max if name == "highest" and not self._has_slack else min
+            worst[name] = worse(value, worst.get(name, value))
 
     @property
     def _has_slack(self) -> bool:
@@ -369,27 +387,6 @@ class Question:
         )
 
 
-@final
-@dataclass(frozen=True)
-class _Side:
-    """A bound: "lowest" of a lower one, "highest" of an upper one.
-
-    Attributes:
-        name: what a certificate calls the worst value.
-        margin: from the bound.
-        reach: the worst value that any policy could have.
-    """
-
-    name: str
-    margin: Margin
-    reach: float
-
-    def note(self, worst: dict[str, float], value: float) -> None:
-        """The worst value, unless another side of the same name has a worse one."""
-        known = worst.get(self.name, value)
-        worst[self.name] = min(known, value) if self.name == "lowest" else max(known, value)
-
-
 def _relates_states(constraint: Constraint) -> InvalidConstraint:
     return InvalidConstraint(
         f"{constraint.name!r} relates several states; a proof is about one at a time, or about a "
@@ -397,25 +394,41 @@ def _relates_states(constraint: Constraint) -> InvalidConstraint:
     )
 
 
+def demands_of(constraint: PlacedConstraint, n_actions: int) -> tuple[Demand, ...]:
+    """What it says at every state; of a kind that does not say, what its rows do."""
+    demands = constraint.demands(n_actions)
+    if demands is not None:
+        return tuple(demands)
+    rows = constraint.rows_at(constraint.states[:1], n_actions)
+    if constraint.depends_on_state or not rows.is_about_one_state().all():
+        raise _relates_states(constraint)
+    return tuple(
+        Demand(tuple(weights), float(lower), float(upper), rows.quantity, bool(raw))
+        for weights, lower, upper, raw in zip(
+            rows.weights, rows.lower, rows.upper, rows.raw, strict=True
+        )
+    )
+
+
 def _evaluate(question: Question, where: Points) -> Certificate:
     """At points there is nothing to prove but rounding."""
     flat = where.states.reshape(len(where), -1)
     worst, method = dict[str, float](), "evaluation"
-    for side in question.sides(Extent(flat.min(axis=0), flat.max(axis=0))):
-        if not side.margin.can_break:
-            side.note(worst, side.reach)
+    for claim in question.claims(Extent(flat.min(axis=0), flat.max(axis=0))):
+        if claim.holds_anyway:
+            question.note(worst, claim, np.inf)
             continue
-        rounding = question.rounding.of_values(flat, side.margin.size)
-        if not np.isfinite(rounding).all():
+        sizes = [side.margin.size for sides in claim.alternatives for side in sides]
+        if not np.isfinite([question.rounding.of_values(flat, size) for size in sizes]).all():
             return question.unknown(question.too_large(), method)
-        broken = question.violates(side, where.states)
+        broken = question.violates(claim, where.states)
         if broken.any():
             return question.counterexample(where.states[broken], method, cells=0)
-        safe = question.margins(side, flat) - rounding
+        safe = question.best(claim, flat, question.safely).lowest
         if not (np.isfinite(safe) & (safe >= 0.0)).all():
             near = where.states[~(safe >= 0.0)].reshape(-1, flat.shape[1])
             return replace(question.unknown(question.too_near(), method), near=near)
-        side.note(worst, question.worst_value(side, float(safe.min())))
+        question.note(worst, claim, float(safe.min()))
     return question.certified(worst, method, cells=0)
 
 
@@ -430,31 +443,32 @@ def _prove(
     low = np.min([cover.cells.low.min(axis=0) for cover in covers], axis=0)
     high = np.max([cover.cells.high.max(axis=0) for cover in covers], axis=0)
     simplices = any(len(cover.cells.simplex_coordinates) for cover in covers)
+    many = max(cover.cells.n_vertices for cover in covers) > _MANY_VERTICES
     worst, cells, method = dict[str, float](), 0, ""
     near: list[Array] = []
     leaves: list[Leaves] = []
     reason, remainder = "", Remainder(1.0, -np.inf, 0, 0.0, 0.0)
-    for side in question.sides(Extent(low, high)):
-        if not side.margin.can_break:
-            side.note(worst, side.reach)
+    for claim in question.claims(Extent(low, high)):
+        if claim.holds_anyway:
+            question.note(worst, claim, np.inf)
             continue
-        rounding = question.rounding.of_bounds(low, high, side.margin.size, simplices=simplices)
-        if not np.isfinite(rounding):
+        rounded = question.rounding_of_bounds(claim, low, high, simplices)
+        if not np.isfinite([by for several in rounded for by in several]).all():
             return question.unknown(question.too_large())
-        many = max(cover.cells.n_vertices for cover in covers) > _MANY_VERTICES
-        bounder, method = _bounder(question.layers, side.margin, many)
-        violates = partial(question.violates, side)
+        bounders, method = _bounders(question.layers, claim, many)
+        bounder, rounding = _together(bounders, rounded)
+        violates = partial(question.violates, claim)
         judge = Judge(region.contains, violates, question.too_near())
         proof = prove(bounder, covers, rounding, judge, budget, watch)
         cells += proof.cells
         leaves += proof.leaves
         if len(proof.violated):
             return question.counterexample(proof.violated, method, cells)
-        remainder = remainder.with_side(question.remainder(side, proof, rounding))
+        remainder = remainder.with_side(question.remainder(claim, proof, rounding))
         reason = reason or proof.reason
         near += [proof.near] if len(proof.near) else []
         if proof.proven:
-            side.note(worst, question.worst_value(side, proof.lowest - rounding))
+            question.note(worst, claim, proof.lowest - rounding)
     if reason:
         unknown = replace(question.unknown(reason, method, cells), leaves=tuple(leaves))
         met = np.concatenate(near) if near else None
@@ -462,8 +476,31 @@ def _prove(
     return replace(question.certified(worst, method, cells), leaves=tuple(leaves))
 
 
-def _bounder(layers: LayerArrays, margin: Margin, many_vertices: bool) -> tuple[Bounder, str]:
+def _together(
+    bounders: tuple[tuple[Bounder, ...], ...], rounded: tuple[tuple[float, ...], ...]
+) -> tuple[Bounder, float]:
+    """One bounder, and what its bounds must exceed."""
+    match bounders, rounded:
+        case ((alone,),), ((rounding,),):
+            return alone, rounding
+        case _:
+            return JointBound(bounders, rounded), 0.0
+
+
+def _bounders(
+    layers: LayerArrays, claim: Claim, many_vertices: bool
+) -> tuple[tuple[tuple[Bounder, ...], ...], str]:
+    """Of every margin, and what they are called."""
     few = layers.activations == (RELU, IDENTITY) and not many_vertices
-    if few and isinstance(margin, UniformMargin):
-        return VertexBound.of(layers, margin), "vertex bound"
-    return Relaxation(layers, margin), "linear relaxation"
+    every = [side.margin for sides in claim.alternatives for side in sides]
+    if few and all(isinstance(one, UniformMargin) for one in every):
+
+        def bounder(margin: Margin) -> Bounder:
+            assert isinstance(margin, UniformMargin)  # all are
+            return VertexBound.of(layers, margin)
+
+        method = "vertex bound"
+    else:
+        bounder, method = partial(Relaxation, layers), "linear relaxation"
+    several = tuple(tuple(bounder(side.margin) for side in sides) for sides in claim.alternatives)
+    return several, method

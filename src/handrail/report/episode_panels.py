@@ -56,7 +56,6 @@ def _ends(
 ) -> tuple[Indices, Array]:
     """Where a constraint is about this action alone, and what it leaves of it there (2, n)."""
     asked = constraint.asked_at(states[inside], n_actions)
-    assert asked is not None  # a bound is about one state at a time
     weights = np.broadcast_to(asked.weights, (len(inside), n_actions))
     alone = (np.delete(weights, action, axis=1) == 0.0).all(axis=1) & (weights[:, action] != 0.0)
     bounds = [np.broadcast_to(one, len(inside))[alone] for one in (asked.lower, asked.upper)]

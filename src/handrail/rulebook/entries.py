@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import final
+from typing import TypeAlias, final
 
 from handrail.constraints import PlacedConstraint
 from handrail.errors import InvalidConstraint, InvalidRulebook
@@ -20,9 +20,10 @@ from handrail.rulebook.region_entry import in_words, read_region, region_in_word
 from handrail.rulebook.region_schema import SHAPES
 from handrail.rulebook.requirement import (
     DeclaredActions,
+    Preference,
     Requirement,
     barrier_requirement,
-    constrain,
+    parse_preference,
     parse_requirement,
     refuse_out_of_range,
 )
@@ -44,6 +45,9 @@ from handrail.rulebook.states_entry import (
 )
 from handrail.rulebook.symmetry import Symmetry, read_symmetry
 
+# What an entry asks for, whichever key it stands under.
+Required: TypeAlias = Requirement | Preference | Symmetry
+
 
 @final
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Built:
     """A constraint, the requirement it was made from and where that is, and both in words."""
 
     constraint: PlacedConstraint
-    requirement: Requirement | Symmetry
+    requirement: Required
     spot: Spot
     words: str
 
@@ -62,7 +66,7 @@ class _Group:
     """A requirement and the rows of the table that it holds at."""
 
     spot: Spot
-    requirement: Requirement | Symmetry
+    requirement: Required
     rows: list[TableRow]
 
 
@@ -139,10 +143,9 @@ def _constrain(
     group: _Group, where: Place, name: str, priority: float, actions: DeclaredActions
 ) -> PlacedConstraint:
     try:
-        if isinstance(group.requirement, Symmetry):
-            return group.requirement.at(where, name, priority)
-        constraint = constrain(group.requirement, where, name, priority)
-        refuse_out_of_range(group.requirement, constraint, actions)
+        constraint = group.requirement.at(where, name, priority)
+        if not isinstance(group.requirement, Symmetry):
+            refuse_out_of_range(group.requirement.text, constraint, actions)
         return constraint
     except InvalidConstraint as error:  # such as an equality on a region
         raise group.spot.error(error.told(file_words())) from None
@@ -163,6 +166,13 @@ def _groups(
         return [_barrier(source, path, entry, entry.barrier, table, file)]
     if entry.symmetric is not None:
         return [_symmetry(source, path, entry, entry.symmetric, table, file)]
+    if entry.prefer is not None:
+        spot = source.spot((*path, "prefer"))
+        if entry.require is not None or table.has_requirements:
+            raise spot.error(
+                "a constraint requires something, or prefers an action. Write two constraints."
+            )
+        return _groups_of_key(source, (*path, "prefer"), entry.prefer, table, file)
     if entry.require is None and not table.has_requirements:
         column = ", or a last column 'require' to the table" if entry.region is None else ""
         raise source.spot(path).error(
@@ -238,12 +248,13 @@ def _groups_of_key(
     table: StatesTable,
     file: File,
 ) -> list[_Group]:
-    """Every requirement of the key holds at all states."""
-    groups: dict[tuple[object, ...], _Group] = {}
+    """Every requirement, or preference, of the key holds at all states."""
+    parse = _parse_preference if path[-1] == "prefer" else _parse
+    groups = dict[tuple[object, ...], _Group]()
     texts = enumerate(require) if isinstance(require, list) else [(None, str(require))]
     for index, text in texts:
         spot = source.spot(path if index is None else (*path, index))
-        requirement = _parse(spot, text, file)
+        requirement = parse(spot, text, file)
         if requirement.key in groups:
             raise spot.error(f"{requirement.text!r} is required twice. Remove one of them.")
         groups[requirement.key] = _Group(spot, requirement, list(table.rows))
@@ -265,6 +276,13 @@ def _parse(spot: Spot, text: str, file: File) -> Requirement:
         names = [*actions.names, *file.observations]
         message = unknown("action or observation", error.name, names)
         raise spot.without_key().error(message) from None
+    except InvalidConstraint as error:
+        raise spot.error(str(error)) from None
+
+
+def _parse_preference(spot: Spot, text: str, file: File) -> Preference:
+    try:
+        return parse_preference(text, DeclaredActions.of(file.actions), file.observations)
     except InvalidConstraint as error:
         raise spot.error(str(error)) from None
 

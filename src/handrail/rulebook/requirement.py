@@ -1,5 +1,7 @@
 """What a file requires of its actions: `right >= 0.95`, and the constraint that it becomes.
 
+Or what it prefers: `right`, `right over left`, `right over left by 1 + phi`.
+
 A requirement is bounds on a weighted sum of actions, read by the same parser as every formula. Both
 may depend on the observations: `force >= -12*phi - 3*phi_dot`. What no policy can do is refused
 when it is read, in the file's own names.
@@ -23,6 +25,7 @@ from handrail.constraints import (
     Between,
     Equal,
     PlacedConstraint,
+    Prefer,
     action_about,
     is_bound,
     looked_at,
@@ -38,13 +41,19 @@ from handrail.formulas import (
 )
 from handrail.policies import MEAN, PROBABILITY, Quantity
 from handrail.regions import Place, Points
-from handrail.rulebook.findings import file_words
+from handrail.rulebook.findings import file_words, unknown
 from handrail.rulebook.schema import BarrierEntry
 
 _FORM = (
     "A requirement reads like: right >= 0.95, 0.2 <= left <= 0.4, 0.5*left + right <= 0.8, "
     "force >= 2*phi - 1."
 )
+
+_PREFERENCE = re.compile(r"(?P<action>\S+)(?:\s+over\s+(?P<over>\S+))?(?:\s+by\s+(?P<by>\S.*))?")
+
+_PREFERENCES = "A preference reads like: right, right over left, right over left by 1."
+
+ALL = "all"
 
 
 @final
@@ -107,6 +116,53 @@ class Requirement:
     def key(self) -> tuple[object, ...]:
         """Equal for requirements that say the same."""
         return (*sorted(self.weights.items()), self.lower, self.upper)
+
+    def at(self, where: Place, name: str, priority: float) -> PlacedConstraint:
+        """The requirement at these states, as one of the library's constraints."""
+        weights, lower, upper = self.weights, self.lower, self.upper
+        alone = next(iter(weights)) if list(weights.values()) == [1.0] else None
+        action = action_about(self.quantity, weights if alone is None else alone)
+        if lower == upper:
+            return Equal(lower, action, where, name, priority)
+        if not is_bound(upper):
+            return AtLeast(lower, action, where, name, priority)
+        if not is_bound(lower):
+            return AtMost(upper, action, where, name, priority)
+        return Between(lower, upper, action, where, name, priority)
+
+
+@final
+@dataclass(frozen=True)
+class Preference:
+    """One action over another, or over all others.
+
+    Attributes:
+        action: its index.
+        over: that of the other one; None for all.
+        by: the margin, in log-odds.
+        text: as it was written.
+    """
+
+    action: int
+    over: int | None
+    by: Amount
+    text: str = field(compare=False)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for preferences that say the same."""
+        return ("prefer", self.action, self.over, self.by)
+
+    def at(self, where: Place, name: str, priority: float) -> PlacedConstraint:
+        """The preference at these states, as one of the library's constraints."""
+        return Prefer(
+            self.action,
+            "all" if self.over is None else self.over,
+            self.by,
+            where=where,
+            name=name,
+            priority=priority,
+        )
 
 
 def parse_requirement(
@@ -197,45 +253,61 @@ def barrier_requirement(
     )
 
 
+def parse_preference(
+    text: str, actions: DeclaredActions, observations: Sequence[str]
+) -> Preference:
+    """A preference among these actions, whose margin may depend on the observations.
+
+    Raises:
+        InvalidConstraint: if it cannot be read, or is none.
+    """
+    if actions.ranges is not None:
+        raise InvalidConstraint(
+            "a preference is about discrete actions, but those of this file are continuous: "
+            f"{', '.join(actions.names)}. Require something of them, such as {actions.names[0]} "
+            ">= 1."
+        )
+    plain = " ".join(text.split())
+    read = _PREFERENCE.fullmatch(plain)
+    if read is None:
+        raise InvalidConstraint(f"cannot read {plain!r}. {_PREFERENCES}")
+    action, over = _index(read["action"], actions), None
+    if read["over"] is not None and (read["over"] != ALL or ALL in actions.names):
+        over = _index(read["over"], actions)
+    if action == over:
+        raise InvalidConstraint(f"{read['action']!r} cannot be preferred over itself.")
+    by = 0.0 if read["by"] is None else _amount(Formula(read["by"], observations))
+    return Preference(action, over, by, f"prefer {plain}")
+
+
+def _index(name: str, actions: DeclaredActions) -> int:
+    if name not in actions.names:
+        raise InvalidConstraint(unknown("action", name, actions.names))
+    return actions.names.index(name)
+
+
 def _amount(formula: Formula) -> Amount:
     """A number, if it is one."""
     return formula if formula.number is None else formula.number
 
 
-def constrain(
-    requirement: Requirement, where: Place, name: str, priority: float
-) -> PlacedConstraint:
-    """The requirement at these states, as one of the library's constraints."""
-    weights, lower, upper = requirement.weights, requirement.lower, requirement.upper
-    alone = next(iter(weights)) if list(weights.values()) == [1.0] else None
-    action = action_about(requirement.quantity, weights if alone is None else alone)
-    if lower == upper:
-        return Equal(lower, action, where, name, priority)
-    if not is_bound(upper):
-        return AtLeast(lower, action, where, name, priority)
-    if not is_bound(lower):
-        return AtMost(upper, action, where, name, priority)
-    return Between(lower, upper, action, where, name, priority)
-
-
 def _refuse_impossible(requirement: Requirement, actions: DeclaredActions) -> None:
     """What the library itself refuses, said with names; one state is enough to find out."""
     try:
-        probe = constrain(requirement, Points([0.0]), requirement.text, priority=1.0)
+        probe = requirement.at(Points([0.0]), requirement.text, priority=1.0)
         probe.rows(len(actions))
     except InvalidConstraint as error:
         raise InvalidConstraint(error.told(file_words(actions=actions.names))) from None
 
 
-def refuse_out_of_range(
-    requirement: Requirement, constraint: PlacedConstraint, actions: DeclaredActions
-) -> None:
+def refuse_out_of_range(text: str, constraint: PlacedConstraint, actions: DeclaredActions) -> None:
     """A mean beyond what the environment lets through could be had, but never done."""
     if actions.ranges is None:
         return
     states = looked_at(constraint.where)
-    asked = constraint.asked_at(states, len(actions))
-    assert asked is not None  # a requirement is about one state at a time
+    demands = constraint.demands(len(actions))
+    assert demands is not None  # a requirement is about one state at a time
+    asked = demands[0].at(states)
     ends = np.stack([asked.weights * side for side in np.transpose(actions.ranges)])
     lowest, highest = ends.min(axis=0).sum(axis=1), ends.max(axis=0).sum(axis=1)
     wrong = np.broadcast_to((asked.lower > highest) | (asked.upper < lowest), len(states))
@@ -244,6 +316,6 @@ def refuse_out_of_range(
         low, high = (float(np.broadcast_to(one, len(states))[at]) for one in (lowest, highest))
         where = f" at {state_in_words(states[at])}" if constraint.depends_on_state else ""
         raise InvalidConstraint(
-            f"{requirement.text!r} is out of range{where}: with the ranges of the actions it is "
+            f"{text!r} is out of range{where}: with the ranges of the actions it is "
             f"between {low:g} and {high:g}."
         )

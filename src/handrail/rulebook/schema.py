@@ -200,6 +200,20 @@ class ConstraintEntry(BaseModel):
     ) = None
     """What the probabilities of actions (right >= 0.95), or continuous actions in the mean
     (torque >= 0.5), must obey at these states."""
+    prefer: (
+        Annotated[
+            Annotated[str, Tag(TEXT)] | Annotated[list[str], Field(min_length=1), Tag(LIST)],
+            Discriminator(
+                tag_by_type(text=str, list=list),
+                custom_error_type="prefer",
+                custom_error_message="expected a preference such as right over left by 1, or a "
+                "list of preferences",
+            ),
+        ]
+        | None
+    ) = None
+    """Instead of require, of discrete actions: which one is likelier than another (right over
+    left), or than all others (right), and by how much at least in log-odds (by 1)."""
     barrier: BarrierEntry | None = None
     """Instead of require, of continuous actions: a barrier condition on the mean action."""
     symmetric: SymmetryEntry | None = None

@@ -107,7 +107,7 @@ def shortfall_gradient(policy: Policy, rows: Rows, targets: Targets) -> Gradient
     # d(½ shortfall²) = -shortfall · slope · dc, and shortfall = slope · missing. The slope goes to
     # the head first: where a probability vanishes, the one is as large as the other is small.
     slope = position.slope[rows.row_of_sample, None]
-    steep = slope * policy.through_head(outputs, rows.weights)
+    steep = slope * rows.raw_weights(policy, outputs)
     weights = -(position.slope * missing)[rows.row_of_sample, None] * steep
     return pull_back(policy, rows.states, lambda _, chunk: weights[chunk])
 

@@ -1,0 +1,90 @@
+"""Several margins in one search: planted violations, and bounds against what is evaluated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import handrail as hr
+from handrail.policies import MEAN
+from handrail.proof import at_least
+from handrail.proof.claim import JointBound
+from handrail.proof.question import certify, provable_layers
+from handrail.proof.relaxation import Relaxation
+from handrail.regions import Cells
+from tests.conftest import small_policy
+from tests.proof.test_certificate import KINDS, WIDTHS, boxes_and_others, network, planted
+
+BUDGET = hr.Budget(cells=4_000, seconds=20.0)
+
+
+def test_the_best_alternative_is_as_bad_as_its_worst_margin() -> None:
+    layers = provable_layers(small_policy(seed=3))
+    unit = np.eye(layers.n_outputs)
+    margins = [at_least(MEAN, unit[0] - unit[1], 0.1 * k) for k in range(3)]
+    one, two, three = (Relaxation(layers, margin) for margin in margins)
+    rng = np.random.default_rng(0)
+    low = rng.uniform(-1.0, 1.0, (20, layers.n_observations))
+    cells = Cells.boxes(low, low + 0.1)
+    joint = JointBound(((one, three), (two,)), ((0.0, 0.0), (0.2,)))
+    bounds = joint.bounds(cells)
+    first = np.minimum(one.bounds(cells).lowest, three.bounds(cells).lowest)
+    second = two.bounds(cells).lowest - 0.2
+    np.testing.assert_array_equal(bounds.lowest, np.maximum(first, second))
+    np.testing.assert_array_equal(bounds.alternative, second > first)
+    states = low + rng.uniform(0.0, 0.1, low.shape)
+    assert (joint.margins(states) >= bounds.lowest - 1e-12).all()
+    assert joint.levels == one.levels
+
+
+def planted_preference(rng: np.random.Generator, kind: str, width: float) -> Any:
+    """A policy that prefers action 0 over all others by log 9, but for a tent; and its state."""
+    region = boxes_and_others(rng)
+    at, inward, inward_bias, outward, offset = planted(rng, region, kind, width)
+    n_actions = int(rng.integers(2, 5))
+    which = int(rng.integers(1, n_actions))  # the one that is too likely there
+    both = rng.normal(size=len(outward))  # whatever all logits have in common
+    rows = np.tile(both, (n_actions, 1))
+    rows[0] += outward
+    biases = np.full(n_actions, -1.0)
+    biases[[0, which]] = offset, 0.0
+    return network((inward, inward_bias), (rows, biases)), region, at, which
+
+
+def check(rng: np.random.Generator, kind: str, width: float) -> str:
+    policy, region, at, which = planted_preference(rng, kind, width)
+    over: Any = "all" if rng.random() < 0.7 else which
+    # The same by a function of the state, which is as much everywhere.
+    by: Any = float(np.log(9.0))
+    if rng.random() < 0.3:
+        by = hr.Affine(np.zeros(len(at)), by)
+    answer = certify(policy, hr.Prefer(0, over, by, where=region), budget=BUDGET)
+    assert answer.status != "certified"
+    if answer.status == "counterexample":
+        assert answer.state is not None
+        assert answer.violation is not None
+        assert region.contains(np.array([answer.state]))[0]
+        z = policy.logits(np.array([answer.state]))[0]
+        lead = z[0] - (z[1:].max() if over == "all" else z[over])
+        assert answer.violation == pytest.approx(np.log(9.0) - lead, abs=1e-9)
+        assert answer.violation > 0.0
+    return str(answer.status)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_false_preference(kind: str, width: float) -> None:
+    """12 x 5 = 60 networks."""
+    rng = np.random.default_rng([7, KINDS.index(kind), WIDTHS.index(width)])
+    assert sum(check(rng, kind, width) == "counterexample" for _ in range(5)) >= 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_false_preference_among_many(kind: str, width: float) -> None:
+    """12 x 90 = 1,080 networks."""
+    rng = np.random.default_rng([8, KINDS.index(kind), WIDTHS.index(width)])
+    assert sum(check(rng, kind, width) == "counterexample" for _ in range(90)) >= 80
