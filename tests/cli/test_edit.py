@@ -205,6 +205,15 @@ def test_nothing_is_overwritten(run: Run, edit: Edits, tmp_path: Path) -> None:
         (("--set", "selection=nothing"), "expected everywhere, maximum_return or"),
         (("--constraints", "three.yaml"), "names 3 actions (back, on, wait), but"),
         (("--over", "phi,one"), "Unknown observation 'phi'"),
+        (
+            ("--max-change-in", "position=a..b"),
+            "--max-change-in position=a..b: expected name=low..high or name=",
+        ),
+        (("--max-change-in", "position=0..1"), "a range or a value for each observation"),
+        (
+            ("--max-change-in", "position=0..1", "--max-change-in", "one=1"),
+            "max_change above 0, not None",
+        ),
     ],
 )
 def test_what_the_command_refuses(

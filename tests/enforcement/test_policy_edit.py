@@ -350,6 +350,11 @@ def test_interrupted_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
             "but got str. Of a learner give its policy",
         ),
         ({"constraints": []}, hr.errors.InvalidConstraint, "there is nothing to obey"),
+        (
+            {"max_change_in": hr.Box([1.0, 1.0], [2.0, 2.0])},
+            hr.errors.InvalidArgument,
+            "`max_change_in` needs to know by how much .* max_change above 0, not None",
+        ),
     ],
 )
 def test_what_cannot_be_meant(
@@ -442,3 +447,18 @@ def test_the_influence_of_an_edit_is_counted_on_what_acts() -> None:
     of_actions = [hr.AtLeast(0.9, 0, hr.Points([0.1, 0.2, 0.3]))]
     with pytest.raises(hr.errors.InvalidArgument, match="limits are those of continuous actions"):
         hr.edit(small_policy(), of_actions, some, limits=(0.0, 1.0))
+
+
+def test_a_region_is_kept_and_that_is_proven() -> None:
+    policy = small_policy(2, 2, seed=1)
+    rules = [hr.AtLeast(0.9, 0, hr.Box([0.8, 0.3], [1.0, 0.5]), name="corner")]
+    region = hr.Box([-1.0, -0.5], [0.0, 0.5])
+    states = region.sample(20_000, np.random.default_rng(0))
+    before = policy.outputs(states)
+    result = hr.edit(policy, rules, states[:50], max_change=0.1, max_change_in=region, prove=True)
+    result.raise_if_refused()
+    largest = float(np.abs(policy.outputs(states) - before).max())
+    assert result.proven_change is not None
+    assert largest <= result.proven_change <= 0.1
+    assert "In the region of max_change_in, by at most" in str(result)
+    assert len(result.before) == len(hr.measure(policy, rules))  # of the constraints themselves

@@ -129,6 +129,16 @@ def test_the_slack_is_the_least_there_is(largest: float, sign: float) -> None:
     assert margin.worst_value(step) * sign == pytest.approx(extreme, rel=1e-9)
 
 
+@pytest.mark.parametrize("largest", LARGEST[1:])
+def test_a_violation_is_never_larger_than_its_margin_says(largest: float) -> None:
+    margin = GapMargin(0, 0, 3, largest, 1.0)
+    raw = logits(3, 3.0)
+    values, found = margin.of_raw(raw, raw), gaps(margin, raw)
+    assert (values < 0.0).any()
+    for value, gap in zip(values, found, strict=True):
+        assert gap - largest <= margin.violation(value) + 1e-12
+
+
 def test_probabilities_are_never_one_apart() -> None:
     assert not GapMargin(0, 0, 2, 1.0, 1.0).can_break
     assert GapMargin(0, 0, 2, 0.99, 1.0).can_break

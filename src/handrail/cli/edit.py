@@ -20,6 +20,7 @@ from handrail.cli.options import (
     Imports,
     Json,
     Over,
+    box_of,
     import_modules,
     plane_of,
     refuse_ending,
@@ -54,6 +55,13 @@ def edit(
     max_change: Annotated[
         float | None,
         typer.Option(min=0.0, help="Refuse if an output changes by more at such a state."),
+    ] = None,
+    max_change_in: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A box in which --max-change holds at every state, one observation at a time: "
+            "x=-1..1, phi=0."
+        ),
     ] = None,
     prove: Annotated[
         bool, typer.Option("--prove", help="Prove that the constraints on regions hold.")
@@ -92,6 +100,7 @@ def edit(
         book.settings.tolerance,
         _selection(book, prove),
         limits=_limits(book),
+        max_change_in=box_of(book, max_change_in) if max_change_in else None,
     ).raise_if_refused()
     with _storing(target):
         subject.save(target, book)
@@ -121,6 +130,7 @@ def _fields(result: hr.Edit, book: hr.Rulebook) -> dict[str, Any]:
         "iterations": result.enforcement.iterations,
         "proven": result.enforcement.proven,
         "relative_change": result.relative_change,
+        "proven_change": result.proven_change,
         "influence": influence_fields(result.influence, book),
     }
 
@@ -174,6 +184,8 @@ def _table(
     if enforcement.certificates:
         proven = sum(one.certified for one in enforcement.certificates)
         table.add_row("regions proven", f"{proven} of {len(enforcement.certificates)}")
+    if result.proven_change is not None:
+        table.add_row("change proven", f"at most {result.proven_change:.2g} in that region")
     if own is not None:
         table.add_row("violated rows of its own", violated(own))
     table.add_row("iterations", str(enforcement.iterations))

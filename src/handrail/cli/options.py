@@ -141,6 +141,31 @@ def _fixed(pair: str) -> tuple[str, float]:
         ) from None
 
 
+def box_of(rulebook: hr.Rulebook, pairs: Sequence[str]) -> hr.Box:
+    """`--max-change-in x=-1..1 --max-change-in phi=0` as a box."""
+    ends = dict(_ends(pair) for pair in pairs)
+    for name in (*ends, *rulebook.observations):
+        if name not in rulebook.observations or name not in ends:
+            raise InvalidArgument(
+                f"--max-change-in needs a range or a value for each observation of this file, "
+                f"{', '.join(rulebook.observations)}, and has {', '.join(ends)}."
+            )
+    low, high = zip(*(ends[name] for name in rulebook.observations), strict=True)
+    return hr.Box(low, high)
+
+
+def _ends(pair: str) -> tuple[str, tuple[float, float]]:
+    """`x=-1..1` as a name and a range; `x=0` as one of a single number."""
+    name, _, text = pair.partition("=")
+    low, separator, high = text.partition("..")
+    try:
+        return name.strip(), (float(low), float(high if separator else low))
+    except ValueError:
+        raise InvalidArgument(
+            f"--max-change-in {pair}: expected name=low..high or name=number, such as {name}=-1..1."
+        ) from None
+
+
 def refuse_ending(target: Path, ending: str, what: str) -> None:
     """A name that says something else than what the file will be."""
     if target.suffix != ending:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, final
@@ -15,12 +15,14 @@ from torch import nn
 from handrail._threads import one_thread
 from handrail._types import Array
 from handrail.constraints import (
+    Constraint,
     Tolerance,
     Violations,
     counted,
     expand,
     html_table,
     state_in_words,
+    within,
 )
 from handrail.enforcement.closeness import hold_closely
 from handrail.enforcement.diagnosis import measure
@@ -34,6 +36,7 @@ from handrail.enforcement.references import (
 )
 from handrail.errors import ExcessiveInfluence, InvalidArgument, InvalidPolicy
 from handrail.policies import CategoricalPolicy, Policy, action_limits
+from handrail.regions import Region
 from handrail.rulebook import AnyConstraints, constraints_of
 from handrail.settings import OnUnproven, Selection, chosen_selection
 from handrail.tangent import Gradient, restore, unchanged_on_failure
@@ -58,6 +61,8 @@ class Edit:
         max_change: the largest change that was allowed.
         tolerance: the violation that counts as none.
         reason: why it was refused, and the policy left as it was; empty if it was not.
+        proven_change: no output changes by more at any state of `max_change_in`; None if that was
+            not proven.
     """
 
     enforcement: Enforcement
@@ -68,6 +73,7 @@ class Edit:
     max_change: float | None
     tolerance: float
     reason: str
+    proven_change: float | None = None
 
     @property
     def refused(self) -> bool:
@@ -94,6 +100,10 @@ class Edit:
         else:
             before = self._broken_before()
             text = f"{before} violated before, {self._left()} now. {self.influence}"
+            if self.proven_change is not None:
+                text += (
+                    f" In the region of max_change_in, by at most {self.proven_change:.2g}, proven."
+                )
         return " ".join(filter(None, (text, self.enforcement.not_proven)))
 
     def __repr__(self) -> str:
@@ -114,6 +124,7 @@ class Edit:
             ("change of the weights", f"{self.relative_change:.2%}"),
             *self.influence.as_rows(),
             *([("regions proven", "all")] if self.enforcement.proven else []),
+            *([("proven change", f"{self.proven_change:.2g}")] if self.proven_change else []),
         ]
         return html_table(str(self), rows)
 
@@ -136,6 +147,7 @@ def edit(
     prove: bool = False,
     limits: tuple[ArrayLike, ArrayLike] | None = None,
     on_unproven: OnUnproven = "refuse",
+    max_change_in: Region | None = None,
 ) -> Edit:
     """Change a policy as little as possible so that every constraint holds; it acts nowhere.
 
@@ -154,12 +166,15 @@ def edit(
             counted on what acts: a mean that goes from 3 to 8 where 2 is the limit has not changed.
         on_unproven: what becomes of a policy that holds on every state that was tried, but could
             not be proven: "refuse" it, or "keep" it, without ever calling it proven.
+        max_change_in: a region at every state of which `max_change` holds, too, as `within` says
+            it: held with the constraints, and with `prove` proven. It should be clear of theirs.
     """
     policy = _as_policy(policy)
     _check_change(max_change)
     allowed, chosen = Tolerance(tolerance), chosen_selection(selection, prove, on_unproven)
     given = constraints_of(constraints, policy)
-    enforcer = make_enforcer(expand(given, policy), chosen, policy, allowed)
+    kept = [] if max_change_in is None else _kept(policy, max_change_in, max_change)
+    enforcer = make_enforcer(expand([*given, *kept], policy), chosen, policy, allowed)
     known = references_from(references, given)
     before = measure(policy, given)
     clip = _clipping(policy, limits, known)
@@ -182,7 +197,25 @@ def edit(
         max_change=max_change,
         tolerance=enforcer.tolerance,
         reason=reason,
+        proven_change=None if reason else _proven_change(enforcement, kept),
     )
+
+
+def _kept(policy: Policy, region: Region, max_change: float | None) -> list[Constraint]:
+    if not max_change:
+        raise InvalidArgument(
+            f"`max_change_in` needs to know by how much outputs may change: max_change above 0, "
+            f"not {max_change!r}."
+        )
+    return within(policy, max_change, region, name="max change")
+
+
+def _proven_change(enforcement: Enforcement, kept: Sequence[Constraint]) -> float | None:
+    names = {one.name for one in kept}
+    found = [one for one in enforcement.certificates if one.name in names]
+    if not found or not all(one.certified for one in found):
+        return None
+    return max(abs(end) for one in found for end in (one.lowest, one.highest) if end is not None)
 
 
 def _as_policy(policy: Policy | nn.Module) -> Policy:

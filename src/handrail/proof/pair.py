@@ -42,6 +42,9 @@ from handrail.proof.rounding import FLOAT32, Arithmetic, arithmetic_of
 # Further out than this (and log 1/k), tangents are as steep as they become.
 _FAR = 10.0
 
+# Of what was computed in float64, to the safe side.
+_LARGER = 1.0 + 1e-12
+
 
 @final
 @dataclass(frozen=True)
@@ -190,6 +193,13 @@ class GapMargin(UniformMargin):
     def worst_value(self, margin: float) -> float:
         """How far they are apart at most, with the sign."""
         return outwards(self.sign * self.largest, -self.sign, self.slack(margin))
+
+    @override
+    def violation(self, margin: float) -> float:
+        """Each of the two is at most so far beyond the bound; never more than 1 in all."""
+        if not margin < 0.0:
+            return super().violation(margin)
+        return _LARGER * min(2.0 * float(np.tanh(-0.5 * margin)), 1.0 - self.largest)
 
     @override
     def slack(self, margin: float) -> float:
