@@ -12,6 +12,7 @@ from torch import nn
 
 import handrail as hr
 from handrail.constraints import CloseTo, constraint_from
+from handrail.constraints import close_to as close_to_module
 from handrail.errors import InvalidArgument, InvalidConstraint
 
 SPACE = gym.spaces.Box(-2.0, 2.0, (2,))
@@ -74,6 +75,18 @@ def test_saved_ones_are_read_again(policy: hr.Policy) -> None:
         again.rows_at(STATES, n_actions).upper, rule.rows_at(STATES, n_actions).upper
     )
     assert CloseTo(gaussian(seed=5), 0.1, 0, BOX).policy != rule.policy
+
+
+def test_what_is_more_than_weights_and_activations_is_kept_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever else a network's arrays may say one day: it is copied then, and not written down."""
+    policy = gaussian()
+    monkeypatch.setattr(close_to_module, "_is_same", lambda one, other: False)
+    rule = CloseTo(policy, 0.1, 0, BOX)
+    np.testing.assert_allclose(rule.rows_at(STATES, 1).upper, policy.mean(STATES)[:, 0] + 0.1)
+    with pytest.raises(InvalidConstraint, match="cannot be written to a file"):
+        rule.describe()
 
 
 def test_what_cannot_be_saved_is_told() -> None:

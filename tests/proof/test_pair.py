@@ -11,6 +11,7 @@ import pytest
 import torch
 from scipy.optimize import brentq
 from scipy.special import expit, logit, softmax
+from stable_baselines3 import PPO
 from torch import nn
 
 import handrail as hr
@@ -20,6 +21,7 @@ from handrail.errors import InvalidCertificate
 from handrail.proof import verify_certificates, write_certificates
 from handrail.proof.margin import log_sum_exp
 from handrail.proof.pair import GapMargin
+from handrail.sb3 import Handrail, policy_of
 from tests.proof.test_certificate import KINDS, WIDTHS, boxes_and_others, planted
 
 SPACE = gym.spaces.Box(-2.0, 2.0, (2,))
@@ -343,6 +345,50 @@ def test_an_edit_is_proven_to_change_nothing_else() -> None:
     left = grid()[:, 0] <= 0.0
     assert np.abs(policy.outputs(grid()) - before)[left].max() <= 0.05
     assert np.abs(policy.outputs(grid()) - before).max() > 0.0
+
+
+# --- while it learns -----------------------------------------------------------------------------
+
+UPRIGHT = hr.Box([0.9, -0.3, -0.5], [1.0, 0.3, 0.5])
+
+
+def rules_of_learning(policy: hr.Policy) -> list[hr.Constraint]:
+    """Near the top as it was at the start; further out symmetric."""
+    mirror = hr.Symmetric(
+        hr.Box([0.5, 0.5, -1.0], [0.8, 0.8, 1.0]), [1, -1, -1], NEGATIVE, within=0.05, name="odd"
+    )
+    return [*hr.within(policy, 0.1, UPRIGHT, name="old"), mirror]
+
+
+def test_a_learner_holds_them_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    env = gym.make("Pendulum-v1", max_episode_steps=20)
+    policy = hr.GaussianPolicy.mlp(env, [30], "tanh", seed=0)
+    rules = rules_of_learning(policy)
+    settings = {"step_size": 1e-2, "seed": 0, "selection": hr.Everywhere(prove=True)}
+    agent = hr.Reinforce(env, policy, rules, **settings)  # type: ignore[arg-type]
+    agent.learn(episodes=2)
+    agent.save(tmp_path / "agent.safetensors")
+    again = hr.Reinforce.load(
+        tmp_path / "agent.safetensors", gym.make("Pendulum-v1", max_episode_steps=20)
+    )
+    for one in (agent, again):
+        one.learn(episodes=2)
+    for mine, theirs in zip(agent.policy.parameters, again.policy.parameters, strict=True):
+        assert torch.equal(mine, theirs)
+    assert hr.certify(again.policy, rules).certified
+    evaluation = hr.evaluate(again, env, rules, episodes=2)
+    assert evaluation.worst_violation is not None
+    assert evaluation.worst_violation <= 0.0
+
+
+def test_a_model_of_stable_baselines3_holds_them() -> None:
+    model = PPO("MlpPolicy", "Pendulum-v1", n_steps=64, seed=0, learning_rate=3e-3, device="cpu")
+    rules = rules_of_learning(policy_of(model))
+    model.learn(128, callback=Handrail(rules))
+    states = UPRIGHT.sample(2000, np.random.default_rng(0))
+    moved = rules[0].rows_at(states, 1).violations_of(policy_of(model))  # type: ignore[attr-defined]
+    assert moved.max() <= 1e-5
+    assert hr.measure(policy_of(model), rules).worst_violation <= 1e-5
 
 
 # --- soundness: planted violations ---------------------------------------------------------------

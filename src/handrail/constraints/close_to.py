@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Self, final
 
@@ -34,6 +34,7 @@ from handrail.policies import (
     CategoricalPolicy,
     GaussianPolicy,
     LayerArrays,
+    Layers,
     Policy,
     Quantity,
     quantity_named,
@@ -56,9 +57,12 @@ class FrozenPolicy:
 
     @classmethod
     def of(cls, policy: Policy) -> FrozenPolicy:
-        """A copy; of a plain network the one that is read again, to the last bit."""
+        """A copy; of a network that can be written down the one that is read again, bit by bit."""
         layers = policy.layers()
-        module = deepcopy(policy.module) if layers is None else _module(layers.arrays())
+        if layers is None:
+            module: nn.Module = deepcopy(policy.module)
+        else:
+            module = _rebuilt(layers.arrays()) or layers.in_float64()
         return cls(policy.with_module(module), str(policy.dtype).removeprefix("torch."))
 
     def __repr__(self) -> str:
@@ -83,9 +87,9 @@ class FrozenPolicy:
     def describe(self) -> dict[str, Any] | None:
         """Plain values of a plain network; None of any other."""
         layers = self.policy.layers()
-        if layers is None:
+        arrays = None if layers is None else layers.arrays()
+        if arrays is None or _rebuilt(arrays) is None:
             return None
-        arrays = layers.arrays()
         return {
             "quantity": self.policy.quantity.name,
             "precision": self.precision,
@@ -108,6 +112,23 @@ class FrozenPolicy:
         if quantity_named(described["quantity"]) == MEAN:
             return cls(GaussianPolicy(module, 1.0), described["precision"])
         return cls(CategoricalPolicy(module), described["precision"])
+
+
+def _rebuilt(arrays: LayerArrays) -> nn.Sequential | None:
+    """A network of Linear layers and activations that is all of this; None if there is more."""
+    module = _module(arrays)
+    read = Layers.of(module)
+    whole = isinstance(read, Layers) and all(
+        _is_same(getattr(read.arrays(), one.name), getattr(arrays, one.name))
+        for one in fields(arrays)
+    )
+    return module if whole else None
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return one is other or (isinstance(one, np.ndarray) and np.array_equal(one, other))
 
 
 def _module(arrays: LayerArrays) -> nn.Sequential:
