@@ -199,7 +199,7 @@ def load_state(path: Path) -> tuple[dict[str, NDArray[Any]], State]:
 
 def write_sealed(path: Path, values: State) -> None:
     """Write plain values as JSON with their SHA-256, atomically."""
-    write_atomically(path, _sealed(values))
+    write_atomically(path, seal(values))
 
 
 def read_sealed(path: Path) -> State:
@@ -208,12 +208,22 @@ def read_sealed(path: Path) -> State:
         content = read_file(path, _LARGEST_SEALED)
     except OSError as error:
         raise InvalidRun(f"{path} cannot be read: {error.strerror}.") from error
+    return unseal(content, path)
+
+
+def unseal(content: bytes, path: Path) -> State:
+    """What `seal` made, or `InvalidRun` if a single byte differs.
+
+    Args:
+        content: all of it.
+        path: of the file that it is in.
+    """
     try:
         values: State = json.loads(content)
         if not isinstance(values, dict) or "sha256" not in values:
             raise ValueError("it is not a file that Handrail sealed")
         del values["sha256"]
-        sealed = _sealed(values)
+        sealed = seal(values)
     except RecursionError:
         raise InvalidRun(f"{path} is damaged: it is nested too deeply.") from None
     except ValueError as error:
@@ -223,7 +233,8 @@ def read_sealed(path: Path) -> State:
     return values
 
 
-def _sealed(values: State) -> bytes:
+def seal(values: State) -> bytes:
+    """Plain values as JSON with their SHA-256."""
     sealed = {**values, "sha256": hashlib.sha256(to_json(values).encode()).hexdigest()}
     return to_json(sealed).encode()
 

@@ -139,3 +139,63 @@ def test_a_policy_in_a_file_is_proven_and_verified(
     code, _, error = handrail("verify", target, saved, "--constraints", "cartpole")
     assert code == 2
     assert "constraint" in error
+
+
+def test_a_certificate_travels_in_an_export_and_is_verified_from_it(
+    run: Run, handrail: Caller, tmp_path: Path
+) -> None:
+    for ending, options in ((".onnx", ("--float32",)), (".npz", ("--format", "numpy"))):
+        file = tmp_path / f"policy{ending}"
+        code, out, _ = handrail("export", run.folder, "--out", file, "--prove", *options)
+        precision = "float32" if "--float32" in options else "float64"
+        assert f"Of this file, in {precision}: 2 of 2 certified" in out
+        assert code == 0
+        code, out, _ = handrail("verify", file)
+        assert code == 0
+        assert f"{file}, proven again: 2 of 2 certified" in out
+        assert out.endswith(f"{file} holds.\n")
+        code, out, _ = handrail("prove", file)  # and without: of any exported file
+        assert code == 0
+        assert f"Wrote {file}.certificate.json." in out
+        assert handrail("verify", f"{file}.certificate.json", file)[0] == 0
+        # In float64 the run has the very weights of the file, in float32 it has not.
+        code, _, error = handrail("verify", file, run.folder)
+        assert (code, "is about other weights" in error) == (
+            (0, False) if precision == "float64" else (2, True)
+        )
+
+
+def test_float32_is_proven_on_request(run: Run, handrail: Caller) -> None:
+    code, _, _ = handrail("prove", run.folder, "--tolerance", "1e-3", "--float32")
+    assert code == 0
+    certificate = run.folder / CERTIFICATE
+    assert '"dtype": "float32"' in certificate.read_text()
+    code, _, error = handrail("verify", certificate, run.folder, "--tolerance", "1e-3")
+    assert (code, "is about other weights" in error) == (2, True)
+    arguments = ("verify", certificate, run.folder, "--tolerance", "1e-3", "--float32")
+    assert handrail(*arguments)[0] == 0
+
+
+def test_exports_without_a_certificate_and_certificates_about_nothing(
+    run: Run, handrail: Caller, tmp_path: Path
+) -> None:
+    file = tmp_path / "policy.npz"
+    assert handrail("export", run.folder, "--format", "numpy", "--out", file)[0] == 0
+    code, _, error = handrail("verify", file)
+    assert code == 2
+    assert "carries no certificate. Export it with one, handrail export … --prove" in error
+    code, _, error = handrail("verify", run.folder / CERTIFICATE)
+    assert code == 2
+    assert "Name the run or the policy, too" in error
+    code, _, error = handrail(
+        *("export", run.folder, "--format", "numpy", "--float32", "--out", tmp_path / "a.npz")
+    )
+    assert code == 2
+    assert "--float32 is about ONNX: a NumPy file computes in float64" in error
+    stricter = tmp_path / "leaning.yaml"
+    stricter.write_text(LEANING)
+    code, _, error = handrail(
+        "edit", file, "--constraints", stricter, "--out", tmp_path / "edited.npz"
+    )
+    assert code == 2
+    assert "An exported file is not changed." in error

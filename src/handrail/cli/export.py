@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated, final
+from typing import Annotated, Any, final
 
 import typer
 
 import handrail as hr
 from handrail.cli.console import note, say, say_json
 from handrail.cli.options import Imports, Json, import_modules, refuse_ending, refuse_existing
+from handrail.cli.prove import Cells, Seconds
 from handrail.errors import InvalidArgument
 
 
@@ -49,6 +52,17 @@ def export(
             "A .zip has none.",
         ),
     ] = None,
+    float32: Annotated[
+        bool, typer.Option("--float32", help="ONNX that computes in float32, whatever the policy.")
+    ] = False,
+    prove: Annotated[
+        bool,
+        typer.Option(
+            "--prove", help="Prove the constraints of the very file; the certificate goes inside."
+        ),
+    ] = False,
+    cells: Cells = 200_000,
+    seconds: Seconds = 60.0,
     json: Json = False,
     modules: Imports = None,
 ) -> None:
@@ -65,8 +79,12 @@ def export(
     names = source.rulebook
     space = source.spaces[0]
     space.seed(0)  # the same policy gives the same file
-    write = {Format.onnx: hr.export_onnx, Format.numpy: hr.export_numpy}[kind]
-    exported = write(
+    write: Any = hr.export_numpy
+    if kind is Format.onnx:
+        write = partial(hr.export_onnx, float32=float32)
+    elif float32:
+        raise InvalidArgument("--float32 is about ONNX: a NumPy file computes in float64.")
+    exported: hr.export.Exported = write(
         source.policy,
         file,
         source.constraints,
@@ -75,9 +93,11 @@ def export(
         constraint_file="" if names is None else names.text,
         states=[space.sample()],
         tolerance=source.tolerance,
+        prove=prove,
+        budget=hr.Budget(cells, seconds),
     )
     if json:
-        say_json({"policy": source.description, "note": source.note, "file": exported})
+        _answer(source, exported)
         return
     say(source.description)
     if source.note:
@@ -85,6 +105,24 @@ def export(
     say(exported)
     if kind is Format.numpy:
         say(f"\nThese lines run it:\n\n{hr.export.LOADER.rstrip()}")
+    _refuse_unproven(exported)
+
+
+def _answer(source: hr.runs.SavedPolicy, exported: hr.export.Exported) -> None:
+    """For programs; the cells of a proof are nobody's business."""
+    found = exported.certificates
+    certified = None if found is None else found.certified
+    file = {one.name: getattr(exported, one.name) for one in fields(exported)}
+    file["certificates"] = None if found is None else [one.status for one in found]
+    say_json({"policy": source.description, "note": source.note, "file": file})
+    if certified is False:
+        raise typer.Exit(1)
+
+
+def _refuse_unproven(exported: hr.export.Exported) -> None:
+    if exported.certificates is not None and not exported.certificates.certified:
+        note("not everything is proven of this file, and its certificate says so.")
+        raise typer.Exit(1)
 
 
 def _refuse_other_format(target: Path, kind: Format) -> None:

@@ -17,6 +17,8 @@ from handrail.errors import HandrailError, InvalidArgument
 
 CERTIFICATE = "certificate.json"
 
+_EXPORTS = (".onnx", ".npz")
+
 _FIELDS = (  # of a certificate, for programs
     *("name", "status", "lower", "upper", "tolerance", "lowest", "highest", "state"),
     *("violation", "reason", "method", "cells", "seconds", "remainder"),
@@ -34,8 +36,9 @@ Proven = Annotated[
     Path,
     typer.Argument(
         metavar="RUN|POLICY",
-        help="A run, or a group of runs; or a file that `handrail edit`, `Reinforce.save` or "
-        "Stable-Baselines3 (.zip) wrote. A .zip contains pickles: only files you trust.",
+        help="A run, or a group of runs; or a file that `handrail edit`, `Reinforce.save`, "
+        "`handrail export` (.onnx, .npz) or Stable-Baselines3 (.zip) wrote. A .zip contains "
+        "pickles: only files you trust.",
     ),
 ]
 
@@ -43,6 +46,14 @@ Rules = Annotated[
     str | None,
     typer.Option(
         "--constraints", metavar="FILE|NAME", help="What to prove; by default what RUN obeys."
+    ),
+]
+
+
+Float32 = Annotated[
+    bool,
+    typer.Option(
+        "--float32", help="Of the policy as it acts in float32: weights and sums rounded."
     ),
 ]
 
@@ -63,6 +74,7 @@ def prove(
     tolerance: Tolerance = 0.0,
     cells: Cells = 200_000,
     seconds: Seconds = 60.0,
+    float32: Float32 = False,
     json: Json = False,
     modules: Imports = None,
 ) -> None:
@@ -70,7 +82,7 @@ def prove(
     import_modules(modules)
     certified, policies = True, []
     budget = hr.Budget(cells, seconds)
-    for one in _subjects(path, constraints):
+    for one in _subjects(path, constraints, float32):
         if one.note and not json:
             note(one.note)
         found = [_prove(one.policy, each, tolerance, budget) for each in one.constraints]
@@ -87,20 +99,34 @@ def prove(
 
 
 def verify(
-    certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="A JSON file.")],
-    path: Proven,
+    certificate: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CERTIFICATE", help="A JSON file; or an exported file that one travels in."
+        ),
+    ],
+    path: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="RUN|POLICY",
+            help="What it is about, as of `handrail prove`; an exported file is about itself.",
+        ),
+    ] = None,
     constraints: Rules = None,
     tolerance: Tolerance = 0.0,
     cells: Cells = 200_000,
     seconds: Seconds = 60.0,
+    float32: Float32 = False,
     json: Json = False,
     modules: Imports = None,
 ) -> None:
     """Prove a certificate again; another file, other weights or constraints are an error."""
     import_modules(modules)
-    if path.is_dir() and constraints is None:
-        hr.runs.only_run(path, "A certificate is about one run")
-    (one,) = _subjects(path, constraints)
+    content = _travelling(certificate)
+    about = _about(certificate, path)
+    if about.is_dir() and constraints is None:
+        hr.runs.only_run(about, "A certificate is about one run")
+    (one,) = _subjects(about, constraints, float32)
     if one.note and not json:
         note(one.note)
     budget = hr.Budget(cells, seconds)
@@ -110,6 +136,7 @@ def verify(
         one.constraints,
         tolerance,
         lambda constraint: _prove(one.policy, constraint, tolerance, budget),
+        content,
     )
     answers = hr.Certificates(tuple(found))
     if json:
@@ -134,14 +161,40 @@ def _fields(subject: _Subject, answers: hr.Certificates, file: Path) -> dict[str
     }
 
 
-def _subjects(path: Path, constraints: str | None) -> list[_Subject]:
+def _travelling(certificate: Path) -> bytes | None:
+    """The certificate that an exported file carries; None of a file of its own."""
+    if certificate.suffix not in _EXPORTS:
+        return None
+    content = hr.export.open_export(certificate).certificate
+    if not content:
+        raise InvalidArgument(
+            f"{certificate} carries no certificate. Export it with one, handrail export … --prove, "
+            f"or prove it: handrail prove {certificate}."
+        )
+    return content
+
+
+def _about(certificate: Path, path: Path | None) -> Path:
+    if path is not None:
+        return path
+    if certificate.suffix in _EXPORTS:
+        return certificate
+    raise InvalidArgument(f"Name the run or the policy, too, that {certificate} is about.")
+
+
+def _in(policy: hr.Policy, float32: bool) -> hr.Policy:
+    """As it acts there."""
+    return policy.in_float32() if float32 else policy
+
+
+def _subjects(path: Path, constraints: str | None, float32: bool) -> list[_Subject]:
     """What there is to prove: of each run, or of one policy in a file."""
     if path.is_dir() and constraints is None:
         return [
             _Subject(
                 f"seed {run.seed}",
                 "",
-                run.agent().policy,
+                _in(run.agent().policy, float32),
                 run.rulebook.constraints,
                 run.folder / CERTIFICATE,
             )
@@ -157,7 +210,8 @@ def _subjects(path: Path, constraints: str | None) -> list[_Subject]:
             "--constraints FILE."
         )
     target = path.with_name(f"{path.name}.{CERTIFICATE}")
-    return [_Subject(str(path), source.note, source.policy, source.constraints, target)]
+    policy = _in(source.policy, float32)
+    return [_Subject(str(path), source.note, policy, source.constraints, target)]
 
 
 def _prove(

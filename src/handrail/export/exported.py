@@ -25,7 +25,9 @@ from handrail.constraints import (
     measure_rows,
 )
 from handrail.errors import InvalidArgument, InvalidPolicy, StorageFailure
+from handrail.export.opened_export import CERTIFICATE, OpenedExport
 from handrail.policies import GaussianPolicy, Policy, first_layer
+from handrail.proof import Budget, Certificates, certify, sealed_certificates
 from handrail.rulebook import AnyConstraints, Rulebook, constraints_of, load_constraints
 
 _STATES_PER_REGION = 1000
@@ -104,11 +106,13 @@ class Exportable:
             and of a Gaussian its standard deviations.
         states: (n, *observation_shape) to compare the file with the policy at: those that
             constraints speak of, those that were given, and random ones.
+        constraints: that were stated.
     """
 
     policy: Policy
     metadata: dict[str, Any]
     states: Array
+    constraints: Sequence[Constraint]
 
     @classmethod
     def of(
@@ -148,7 +152,7 @@ class Exportable:
             "constraints": constraint_file,
             "report": report,
         }
-        return cls(policy, metadata, compared)
+        return cls(policy, metadata, compared, stated)
 
 
 def _noise(policy: Policy, n_actions: int) -> dict[str, list[float]]:
@@ -222,6 +226,20 @@ AGREEMENT = 1e-6
 
 @final
 @dataclass(frozen=True)
+class Proven:
+    """How to prove what a file says, of the very file.
+
+    Attributes:
+        opened: its content, read back, by its name.
+        budget: of each bound.
+    """
+
+    opened: Callable[[bytes, str], OpenedExport]
+    budget: Budget | None
+
+
+@final
+@dataclass(frozen=True)
 class Exported:
     """A file that acts as the policy does.
 
@@ -233,6 +251,7 @@ class Exported:
         rounding: of the policy's own outputs there; 0 if it is float64 itself.
         states_compared: how many those are.
         report: of the constraints, as it is in the file.
+        certificates: of the file itself, in its own arithmetic, if a proof was asked for.
     """
 
     path: Path
@@ -241,6 +260,7 @@ class Exported:
     rounding: float
     states_compared: int
     report: dict[str, Any]
+    certificates: Certificates | None = None
 
     def __str__(self) -> str:
         text = (
@@ -252,10 +272,13 @@ class Exported:
             return f"{text}; no constraints"
         rows, regions = len(self.report["rows"]), len(self.report["regions"])
         verdict = "satisfied" if self.report["satisfied"] else "NOT satisfied"
-        return (
+        measured = (
             f"{text}; constraints {verdict} (rows at points: {rows}, regions: {regions}), worst "
             f"violation {worst:+.1e}"
         )
+        if self.certificates is None:
+            return measured
+        return f"{measured}\nOf this file, in {self.precision}: {self.certificates}"
 
 
 def check_ending(path: str | Path, ending: str) -> Path:
@@ -271,6 +294,7 @@ def write_compared(
     precision: str,
     outputs: Callable[[Array], Array],
     content: Callable[[dict[str, Any]], bytes],
+    proven: Proven | None = None,
 ) -> Exported:
     """Write a file, but only if it says what the policy says; it is whole or not there.
 
@@ -280,6 +304,7 @@ def write_compared(
         precision: what the file computes in; states are rounded to it first.
         outputs: (n, n_actions) by the file's own arithmetic, of states.
         content: of the file, with this metadata.
+        proven: how to prove the constraints of the file; None for no proof.
     """
     states = subject.states.astype(precision).astype(np.float64)
     policy = subject.policy
@@ -300,8 +325,15 @@ def write_compared(
         "rounding": rounding,
         "states_compared": len(states),
     }
+    certificates = None
+    if proven is not None:
+        policy = proven.opened(content(metadata), str(path)).policy
+        certificates = certify(policy, subject.constraints, budget=proven.budget)
+        sealed = sealed_certificates(policy, subject.constraints, certificates)
+        metadata[CERTIFICATE] = sealed.decode()
     try:
         write_atomically(path, content(metadata))
     except OSError as error:
         raise StorageFailure(f"{path} cannot be written: {error.strerror or error}.") from error
-    return Exported(path, precision, difference, rounding, len(states), metadata["report"])
+    report = metadata["report"]
+    return Exported(path, precision, difference, rounding, len(states), report, certificates)

@@ -14,8 +14,16 @@ from torch import Tensor, nn
 from handrail._storage import to_json
 from handrail._types import Array
 from handrail.errors import InvalidPolicy
-from handrail.export.exported import Exportable, Exported, check_ending, write_compared
+from handrail.export.exported import (
+    Exportable,
+    Exported,
+    Proven,
+    check_ending,
+    write_compared,
+)
+from handrail.export.opened_export import of_numpy
 from handrail.policies import ACTIVATIONS, IDENTITY, Layers, Policy, Refusal
+from handrail.proof import Budget
 from handrail.rulebook import AnyConstraints
 
 _FORMULAS = "\n".join(
@@ -51,6 +59,8 @@ def export_numpy(
     constraint_file: str = "",
     states: ArrayLike | None = None,
     tolerance: float | None = None,
+    prove: bool = False,
+    budget: Budget | None = None,
 ) -> Exported:
     """Write a policy as an .npz file that `LOADER`, a few lines of NumPy, runs.
 
@@ -77,6 +87,7 @@ def export_numpy(
         "float64",  # whatever the weights: the loader turns states into that
         run,
         lambda metadata: _packed({**arrays, "metadata": np.array(to_json(metadata))}),
+        Proven(of_numpy, budget) if prove else None,
     )
 
 

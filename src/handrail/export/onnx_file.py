@@ -18,8 +18,16 @@ from torch import Tensor, nn
 from handrail._storage import to_json
 from handrail._types import Array
 from handrail.errors import InvalidArgument, InvalidPolicy
-from handrail.export.exported import Exportable, Exported, check_ending, write_compared
+from handrail.export.exported import (
+    Exportable,
+    Exported,
+    Proven,
+    check_ending,
+    write_compared,
+)
+from handrail.export.opened_export import of_onnx
 from handrail.policies import Policy
+from handrail.proof import Budget
 from handrail.rulebook import AnyConstraints
 
 OPSET = 18
@@ -37,6 +45,9 @@ def export_onnx(
     constraint_file: str = "",
     states: ArrayLike | None = None,
     tolerance: float | None = None,
+    float32: bool = False,
+    prove: bool = False,
+    budget: Budget | None = None,
 ) -> Exported:
     """Write a policy as an ONNX file: `observations` in, `logits` and `probabilities` out.
 
@@ -56,22 +67,28 @@ def export_onnx(
             ones; needed if neither constraints nor the first layer tell what is observed.
         tolerance: the violation that counts as none in the report; by default 1e-6, of a policy in
             float32 1e-5.
+        float32: compute in float32 whatever the policy's precision.
+        prove: read the file back, prove its constraints in the arithmetic that it computes in,
+            rounding included, and let the certificate travel along, whatever it says.
+        budget: of each bound of that proof.
     """
     file = check_ending(path, ".onnx")
     _refuse_missing_packages()
     subject = Exportable.of(
         policy, constraints, observations, actions, constraint_file, states, tolerance
     )
-    model, precision, run = _running(subject)
+    model, precision, run = _running(subject, float32)
 
     def content(metadata: dict[str, Any]) -> bytes:
+        del model.metadata_props[:]
         for key, value in metadata.items():
             text = value if isinstance(value, str) else to_json(value)
             model.metadata_props.add(key=key, value=text)
         packed: bytes = model.SerializeToString()
         return packed
 
-    return write_compared(subject, file, precision, run, content)
+    proven = Proven(of_onnx, budget) if prove else None
+    return write_compared(subject, file, precision, run, content, proven)
 
 
 @final
@@ -87,11 +104,13 @@ class _WithProbabilities(nn.Module):
         return logits, torch.softmax(logits, dim=-1)
 
 
-def _running(subject: Exportable) -> tuple[Any, str, Callable[[Array], Array]]:
+def _running(subject: Exportable, float32: bool) -> tuple[Any, str, Callable[[Array], Array]]:
     """The model, its precision, and its outputs by onnxruntime."""
     from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as Missing
 
     module = copy.deepcopy(subject.policy.module).cpu().eval()
+    if float32:
+        return _in_precision(module.float(), subject, torch.float32)
     try:
         return _in_precision(module, subject, subject.policy.dtype)
     except Missing as error:

@@ -135,6 +135,10 @@ class Policy(ABC):
             return self
         return copied
 
+    def in_float32(self) -> Self:
+        """A copy that computes in float32: with weights rounded to it."""
+        return self.with_module(copy.deepcopy(self.module).float())
+
     def to_tensor(self, states: ArrayLike) -> Tensor:
         """States (n, *observation_shape) as the module expects them."""
         first = self._first_parameter()

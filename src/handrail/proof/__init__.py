@@ -3,7 +3,11 @@
 from handrail.proof.branch_and_bound import Budget, Leaves
 from handrail.proof.cell_cache import CellCache
 from handrail.proof.certificate import Certificate, Certificates
-from handrail.proof.certificate_file import verify_certificates, write_certificates
+from handrail.proof.certificate_file import (
+    sealed_certificates,
+    verify_certificates,
+    write_certificates,
+)
 from handrail.proof.margin import at_least, at_most
 from handrail.proof.question import certify, provable_layers
 from handrail.proof.remainder import Remainder
@@ -19,6 +23,7 @@ __all__ = [
     "at_most",
     "certify",
     "provable_layers",
+    "sealed_certificates",
     "verify_certificates",
     "write_certificates",
 ]

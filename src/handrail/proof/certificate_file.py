@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from handrail._package import VERSION
-from handrail._storage import digest_of, read_sealed, to_json, write_sealed
+from handrail._storage import digest_of, read_sealed, seal, to_json, unseal, write_atomically
 from handrail.constraints import Amount, Constraint, Demand, Paired, PlacedConstraint
 from handrail.errors import InvalidCertificate, InvalidRun
 from handrail.formulas import StateFunction
@@ -104,6 +104,13 @@ def write_certificates(
     certificates: Sequence[Certificate],
 ) -> None:
     """Write what was proven of a policy, constraint by constraint."""
+    write_atomically(path, sealed_certificates(policy, constraints, certificates))
+
+
+def sealed_certificates(
+    policy: Policy, constraints: Sequence[Constraint], certificates: Sequence[Certificate]
+) -> bytes:
+    """The content of such a file, which may be part of another one."""
     pairs = zip(constraints, certificates, strict=True)
     document = {
         **_head(policy),
@@ -112,7 +119,7 @@ def write_certificates(
             for constraint, certificate in pairs
         ],
     }
-    write_sealed(path, document)
+    return seal(document)
 
 
 def verify_certificates(
@@ -121,6 +128,7 @@ def verify_certificates(
     constraints: Sequence[Constraint],
     tolerance: float = 0.0,
     prove: Certify | None = None,
+    content: bytes | None = None,
 ) -> list[Certificate]:
     """Prove everything again that a file says is certified.
 
@@ -130,11 +138,12 @@ def verify_certificates(
         constraints: which it must be about.
         tolerance: which it must be about, too: violations up to this are allowed.
         prove: how to prove a constraint with this tolerance; by default with the usual budget.
+        content: what `sealed_certificates` wrote, if the file is one that it travels in.
 
     Raises:
         InvalidCertificate: if it was altered, is about something else, or cannot be confirmed.
     """
-    document = _read(path)
+    document = _read(path, content)
     _check_head(path, document, policy)
     claims = document.certificates
     names = [claim.name for claim in claims]
@@ -156,9 +165,9 @@ def verify_certificates(
     return found
 
 
-def _read(path: Path) -> _Document:
+def _read(path: Path, content: bytes | None) -> _Document:
     try:
-        document = read_sealed(path)
+        document = read_sealed(path) if content is None else unseal(content, path)
     except InvalidRun as error:
         raise InvalidCertificate(str(error)) from error
     versions = document.get("format"), document.get("version")

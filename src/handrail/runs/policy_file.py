@@ -14,21 +14,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, final
 
 import gymnasium as gym
+import numpy as np
 from typing_extensions import override
 
 from handrail._storage import write_atomically
 from handrail.constraints import Constraint, counted
 from handrail.errors import InvalidArgument, InvalidRun
+from handrail.export import open_export
 from handrail.learning import Checkpoint, Learner, Reinforce, make_environment
-from handrail.policies import Policy
-from handrail.rulebook import Rulebook, constraints_of
+from handrail.policies import MEAN, Policy
+from handrail.rulebook import Rulebook, constraints_of, parse
 from handrail.runs.group import only_run
 from handrail.settings import LearnerSettings
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
 
-_LEARNER, _MODEL = ".safetensors", ".zip"
+_LEARNER, _MODEL, _EXPORTS = ".safetensors", ".zip", (".onnx", ".npz")
 
 # What a file of Stable-Baselines3 leaves out: the running averages of VecNormalize are another one.
 _NORMALISED = (
@@ -107,8 +109,10 @@ def open_policy(path: Path, purpose: str, rulebook: Rulebook | None = None) -> S
         meant = f" Did you mean {zipped}?" if zipped.is_file() else ""
         raise InvalidArgument(
             f"There is no file or folder {path}. Give a run, a file that `Reinforce.save` wrote, "
-            f"or a .zip of Stable-Baselines3.{meant}"
+            f"a .zip of Stable-Baselines3, or an exported file (.onnx, .npz).{meant}"
         )
+    if path.suffix in _EXPORTS:
+        return _of_export(path)
     return _of_model(path) if path.suffix == _MODEL else _of_learner(path, rulebook)
 
 
@@ -171,6 +175,35 @@ class _SavedModel(SavedPolicy):
         content = BytesIO()
         self.model.save(content)
         write_atomically(path, content.getvalue())
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _SavedExport(SavedPolicy):
+    """A policy of an exported file, which is not written again."""
+
+    suffix: str
+
+    @property
+    @override
+    def ending(self) -> str:
+        return self.suffix
+
+    @override
+    def check_constraints_of(self, rulebook: Rulebook) -> None:
+        del rulebook
+        raise self._refusal()
+
+    @override
+    def save(self, path: Path, rulebook: Rulebook) -> None:
+        del path, rulebook
+        raise self._refusal()
+
+    def _refusal(self) -> InvalidArgument:
+        return InvalidArgument(
+            "An exported file is not changed. Edit the run or the model that it was exported from, "
+            "and export that again."
+        )
 
 
 def _of_run(folder: Path, purpose: str) -> SavedPolicy:
@@ -237,4 +270,26 @@ def _of_model(path: Path) -> SavedPolicy:
         stem=path.with_suffix(""),
         description=f"{path}: {type(model).__name__} after {counted(model.num_timesteps, 'step')}",
         note=_NORMALISED,
+    )
+
+
+def _of_export(path: Path) -> SavedPolicy:
+    opened = open_export(path)
+    text = str(opened.metadata.get("constraints", ""))
+    rulebook = parse(text, f"{path} (its constraint file)") if text else None
+    layers = opened.policy.layers()
+    assert layers is not None  # it was put together from some
+    seen = gym.spaces.Box(-np.inf, np.inf, (layers.linear[0].in_features,))
+    n_actions = layers.linear[-1].out_features
+    done: gym.Space[Any] = gym.spaces.Discrete(n_actions)
+    if opened.policy.quantity == MEAN:
+        done = gym.spaces.Box(-np.inf, np.inf, (n_actions,))
+    return _SavedExport(
+        policy=opened.policy,
+        spaces=(seen, done),
+        stem=path.with_suffix(""),
+        suffix=path.suffix,
+        description=f"{path}: as it was exported, in {opened.metadata.get('precision')}",
+        constraints=() if rulebook is None else rulebook.constraints,
+        rulebook=rulebook,
     )
