@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from handrail import sb3 as sb3
     from handrail import settings as settings
     from handrail import tangent as tangent
+    from handrail.constraints import AnyOf as AnyOf
     from handrail.constraints import AtLeast as AtLeast
     from handrail.constraints import AtMost as AtMost
     from handrail.constraints import Between as Between
@@ -90,6 +91,7 @@ __version__ = VERSION
 # The same again for the interpreter (a test compares the two).
 _NAMES = {
     "constraints": (
+        "AnyOf",
         "AtLeast",
         "AtMost",
         "Between",

@@ -88,3 +88,49 @@ def test_no_false_preference_among_many(kind: str, width: float) -> None:
     """12 x 90 = 1,080 networks."""
     rng = np.random.default_rng([8, KINDS.index(kind), WIDTHS.index(width)])
     assert sum(check(rng, kind, width) == "counterexample" for _ in range(90)) >= 80
+
+
+def planted_choice(rng: np.random.Generator, kind: str, width: float) -> Any:
+    """Two means of which one is above 0 almost everywhere, each on its side; none at one state."""
+    region = boxes_and_others(rng)
+    at, inward, inward_bias, outward, offset = planted(rng, region, kind, width)
+    low = np.log(9.0)  # where the tent ends, less 0.2
+    other = rng.normal(size=len(outward)) * 0.1
+    rows = np.stack([outward, outward + other])
+    hidden = np.maximum(inward @ at + inward_bias, 0.0)
+    biases = np.array([offset - low, offset - low - hidden @ other - rng.uniform(0.0, 0.5)])
+    inner = network((inward, inward_bias), (rows, biases))
+    return hr.GaussianPolicy(inner.module, 1.0), region, at
+
+
+def check_choice(rng: np.random.Generator, kind: str, width: float) -> str:
+    policy, region, at = planted_choice(rng, kind, width)
+    assert (policy.mean(at[None]) < -0.1).all()  # it is planted
+    first, second = (hr.AtLeast(0.0, hr.Mean(k), region) for k in range(2))
+    if rng.random() < 0.3:  # the same by a function of the state, which is as much everywhere
+        second = hr.AtLeast(hr.Affine(np.zeros(len(at)), 0.0), hr.Mean(1), region)
+    answer = certify(policy, hr.AnyOf([first, second]), budget=BUDGET)
+    assert answer.status != "certified"
+    if answer.status == "counterexample":
+        assert answer.state is not None
+        assert region.contains(np.array([answer.state]))[0]
+        means = policy.mean(np.array([answer.state]))[0]
+        assert answer.violation == pytest.approx(-means.max(), abs=1e-9)
+    return str(answer.status)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_false_choice(kind: str, width: float) -> None:
+    """12 x 5 = 60 networks."""
+    rng = np.random.default_rng([9, KINDS.index(kind), WIDTHS.index(width)])
+    assert sum(check_choice(rng, kind, width) == "counterexample" for _ in range(5)) >= 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_false_choice_among_many(kind: str, width: float) -> None:
+    """12 x 90 = 1,080 networks."""
+    rng = np.random.default_rng([10, KINDS.index(kind), WIDTHS.index(width)])
+    assert sum(check_choice(rng, kind, width) == "counterexample" for _ in range(90)) >= 80

@@ -32,7 +32,7 @@ def test_a_bad_file_is_refused_with_its_line(file: Path) -> None:
         load_rulebook(file)
     message = str(caught.value)
     for line in message.split("\n"):
-        assert re.match(rf"{re.escape(file.name)}, line \d+(, [\w.\[\]]+)?: \S", line)
+        assert re.match(rf"{re.escape(file.name)}, line \d+(, [\w .\[\]]+)?: \S", line)
         assert line.count(file.name) == 1
     for text in (*expected, *(f"{file.name}, line {n}" for n in marked)):
         assert text in message

@@ -138,3 +138,17 @@ def test_preferences_by_what_the_state_says() -> None:
     for one, by in ((first, 1.3), (second, 0.6)):
         assert isinstance(one, hr.Prefer)
         np.testing.assert_allclose(one.rows_at(states, 2).lower, [by])
+
+
+def test_any_of() -> None:
+    region = "region: {x: 0, x_dot: 0, phi: [0.1, 0.2], phi_dot: 0}"
+    some = "any of: [left >= 0.6, right >= 0.5 + phi, {prefer: right over left by 2}]"
+    read = book(f"constraints:\n  - name: a\n    {region}\n    {some}\n")
+    (rule,) = read.constraints
+    assert isinstance(rule, hr.AnyOf)
+    assert [type(one) for one in rule.alternatives] == [AtLeast, AtLeast, hr.Prefer]
+    text = "left >= 0.6 or right >= 0.5 + phi or prefer right over left by 2"
+    assert read.sentences[0].startswith(f"a: {text} everywhere in")
+    rows = rule.rows_at(np.array([[0.0, 0.0, 0.15, 0.0]]), 2)
+    np.testing.assert_allclose(rows.lower, [0.6, 0.65, 2.0])
+    np.testing.assert_array_equal(rows.alternative, [0, 1, 2])

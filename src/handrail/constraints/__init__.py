@@ -1,6 +1,7 @@
 """What must hold, as rows; and how far a policy is from it."""
 
 from handrail.constraints.amount import Amount, Demand, amount_in_words, is_bound
+from handrail.constraints.any_of import AnyOf
 from handrail.constraints.barrier_condition import BarrierCondition, barrier, sampled_barrier
 from handrail.constraints.close_to import CloseTo
 from handrail.constraints.constraint import (
@@ -50,6 +51,7 @@ from handrail.constraints.words import (
 __all__ = [
     "DEFAULT_TOLERANCE",
     "Amount",
+    "AnyOf",
     "AtLeast",
     "AtMost",
     "BarrierCondition",

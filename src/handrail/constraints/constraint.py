@@ -246,6 +246,8 @@ def make_rows(
         labels=tuple(labels),
         quantity=constraint.quantity,
         raw=np.full(len(states), raw),
+        choice=np.full(n, -1),
+        alternative=np.zeros(n, dtype=np.intp),
     )
 
 

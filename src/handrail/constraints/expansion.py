@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import final
 
 import numpy as np
@@ -31,6 +31,7 @@ class Regional:
         region: where.
         n_actions: of the policy.
         unit: of a margin: 1 in log-odds; of mean actions, a standard deviation of what is bounded.
+        scale: (n_actions,) of the policy.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Regional:
     region: Region
     n_actions: int
     unit: float
+    scale: Array
 
     def rows_at(self, states: Array) -> Rows:
         """What it says at these states (n, n_coordinates)."""
@@ -69,7 +71,15 @@ class Regional:
 
     def inside_rows_at(self, states: Array, margin: float) -> Rows:
         """The same, by a margin inside the bounds."""
-        return self.rows_at(states).tightened(margin * self.unit)
+        rows = self.rows_at(states)
+        return rows.tightened(margin * self.units(rows))
+
+    def units(self, rows: Rows) -> Array:
+        """Of margins of rows of it (n_rows,): alternatives have one each."""
+        if not rows.has_choices:
+            return np.full(len(rows), self.unit)
+        unit = rows.quantity.unit
+        return np.array([unit(weights, self.scale) for weights in rows.weights])
 
 
 @final
@@ -149,7 +159,7 @@ def _sub_regions(constraint: Constraint, scale: Array) -> list[Regional]:
     rows = constraint.rows_at(constraint.states, len(scale))
     unit = max(constraint.quantity.unit(one, scale) for one in np.unique(rows.weights, axis=0))
     return [
-        Regional(name, constraint, part, len(scale), unit)
+        Regional(name, constraint, part, len(scale), unit, scale)
         for name, part in zip(names, parts, strict=True)
     ]
 
@@ -161,7 +171,7 @@ def refuse_wrong_types(constraints: Sequence[Constraint]) -> None:
     for constraint in constraints:
         if not isinstance(constraint, Constraint):
             raise InvalidConstraint(
-                "Expected constraints (AtLeast, AtMost, Equal, Between, Prefer, Linear, "
+                "Expected constraints (AtLeast, AtMost, Equal, Between, Prefer, AnyOf, Linear, "
                 f"Symmetric), but got {type(constraint).__name__}."
             )
 
@@ -217,7 +227,7 @@ def _without_repeats(blocks: Sequence[Rows]) -> Rows:
                 f"{block.labels[0]!r} says exactly what {known!r} says already. Remove one of them."
             )
     rows = concatenate(blocks)
-    first = _first_of_each(chain.from_iterable(keys))
+    first = _first_of_each(_keys(rows))
     return rows if len(first) == len(rows) else rows.take(first)
 
 
@@ -230,8 +240,8 @@ def _first_of_each(keys: Iterable[bytes]) -> Indices:
 
 
 def _keys(rows: Rows) -> list[bytes]:
-    """Equal for rows that say the same."""
-    bounds = np.stack([rows.lower, rows.upper], axis=1)
+    """Equal for rows that say the same; those of different choices never do."""
+    bounds = np.stack([rows.lower, rows.upper, rows.choice, rows.alternative], axis=1)
     return [
         b"".join(
             part.tobytes() for part in (rows.states[s], rows.weights[s], rows.raw[s], bounds[i])

@@ -35,6 +35,9 @@ class Rows:
         quantity: what the policy's outputs are.
         raw: (n_samples,), whose weights are those of raw outputs (of logits, say) instead; they add
             up to 0.
+        choice: (n_rows,), the choice between alternatives that each is part of; -1 for none.
+        alternative: (n_rows,), which of them. All rows of one alternative of every choice must
+            hold.
     """
 
     states: Array
@@ -46,6 +49,8 @@ class Rows:
     labels: tuple[str, ...]
     quantity: Quantity
     raw: Mask
+    choice: Indices
+    alternative: Indices
 
     def __len__(self) -> int:
         return len(self.lower)
@@ -81,8 +86,43 @@ class Rows:
         return np.where(self.raw[:, None], self.weights, through)
 
     def violations(self, values: Array) -> Array:
-        """Positive means broken, negative or zero means satisfied (n_rows,)."""
-        return np.maximum(self.lower - values, values - self.upper)
+        """Positive means broken, negative or zero means satisfied (n_rows,).
+
+        Of every choice the alternative that is violated least counts; rows of others have -inf.
+        """
+        own: Array = np.maximum(self.lower - values, values - self.upper)
+        if not self.has_choices:
+            return own
+        least = self.worst_of_alternatives(own).argmin(axis=1)
+        return np.where(self.counting(least), own, -np.inf)
+
+    @property
+    def has_choices(self) -> bool:
+        """Whether there are alternatives."""
+        return bool((self.choice >= 0).any())
+
+    def worst_of_alternatives(self, per_row: Array) -> Array:
+        """The largest of the rows of each alternative: (n_choices, n_alternatives), inf of none."""
+        ours = self.choice >= 0
+        shape = int(self.choice.max()) + 1, int(self.alternative.max()) + 1
+        worst, at = np.full(shape, -np.inf), (self.choice[ours], self.alternative[ours])
+        np.maximum.at(worst, at, per_row[ours])
+        there = np.zeros(shape, dtype=bool)
+        there[at] = True
+        return np.where(there, worst, np.inf)
+
+    def counting(self, chosen: Indices) -> Mask:
+        """Rows (n_rows,) that must hold once an alternative is chosen of each choice (n_choices,).
+
+        Those that are part of no choice among them.
+        """
+        result: Mask = (self.choice < 0) | (self.alternative == chosen[self.choice])
+        return result
+
+    def with_chosen(self, chosen: Indices) -> Rows:
+        """The rows that are left, all of which must hold."""
+        rows = self.take(np.flatnonzero(self.counting(chosen)))
+        return replace(rows, choice=np.full(len(rows), -1))
 
     def violations_of(self, policy: Policy) -> Array:
         """Of the policy as it is (n_rows,)."""
@@ -124,7 +164,7 @@ class Rows:
         given = self.lower, self.upper, *self.reach()
         return np.where(self.is_raw(), MEAN.room(*given), self.quantity.room(*given))
 
-    def insets(self, margin: float) -> tuple[Array, Array]:
+    def insets(self, margin: Array | float) -> tuple[Array, Array]:
         """What a margin is at the lower and at the upper bounds; 0 where there is no bound.
 
         Of a probability it is in log-odds, to first order margin · bound · (1 - bound); of mean
@@ -140,7 +180,7 @@ class Rows:
             of_outputs = self.quantity.margin_at(bound, *reach)
         return np.where(self.is_raw(), MEAN.margin_at(bound, *reach), of_outputs)
 
-    def tightened(self, margin: float) -> Rows:
+    def tightened(self, margin: Array | float) -> Rows:
         """The same rows, their bounds moved inwards by their `insets`."""
         below, above = self.insets(margin)
         return replace(self, lower=self.lower + below, upper=self.upper - above)
@@ -166,6 +206,8 @@ class Rows:
             labels=tuple(self.labels[i] for i in indices),
             quantity=self.quantity,
             raw=self.raw[chosen],
+            choice=self.choice[indices],
+            alternative=self.alternative[indices],
         )
 
 
@@ -184,4 +226,12 @@ def concatenate(blocks: Sequence[Rows]) -> Rows:
         labels=tuple(label for block in blocks for label in block.labels),
         quantity=blocks[0].quantity,
         raw=np.concatenate([block.raw for block in blocks]),
+        choice=np.concatenate(_numbered_on([block.choice for block in blocks])),
+        alternative=np.concatenate([block.alternative for block in blocks]),
     )
+
+
+def _numbered_on(blocks: Sequence[Indices]) -> list[Indices]:
+    """Choices of several blocks, each with a number of its own."""
+    known = np.cumsum([0, *(int(one.max(initial=-1)) + 1 for one in blocks)])
+    return [np.where(one < 0, -1, one + first) for one, first in zip(blocks, known, strict=False)]

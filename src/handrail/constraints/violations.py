@@ -119,6 +119,7 @@ def measure_rows(policy: Policy, rows: Rows) -> Violations:
     values = rows.values(policy.outputs(rows.states))
     violations = rows.violations(values)
     order = np.argsort(-violations, kind="stable")
+    order = order[violations[order] > -np.inf]  # not of alternatives that are further away
     return Violations(
         labels=tuple(rows.labels[i] for i in order),
         states=rows.first_states[order],

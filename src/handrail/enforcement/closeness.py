@@ -31,6 +31,7 @@ from torch import Tensor
 from handrail._minimum_norm import solve_minimum_norm
 from handrail._types import Array
 from handrail.constraints import Rows
+from handrail.enforcement.conflict import Choices
 from handrail.enforcement.elsewhere import Anchor
 from handrail.enforcement.enforcer import Enforcer
 from handrail.enforcement.iteration import Enforcement
@@ -187,7 +188,7 @@ class Closeness:
 
     def neighbourhood(self, rows: Rows, tolerance: float) -> Neighbourhood:
         """The first-order model around the present weights, which satisfy the rows."""
-        rows = _nearest(rows, self._policy)
+        rows = _nearest(Choices(rows, self._policy).rows, self._policy)
         outputs = self._policy.outputs(rows.states)
         model = Linearisation(self._policy, rows, outputs)
         anchor = self._anchor(model.policy)

@@ -3,12 +3,15 @@
 A program that has no answer, or only an absurd one, is reduced to the smallest set of rows that
 already has none. Pairs have a closed form; larger sets are found by leaving rows out one by one.
 Before any network is asked, rows at one state (of points, or where regions overlap) are compared
-with what outputs there are at all.
+with what outputs there are at all. Where a constraint leaves a choice, alternatives that contradict
+what else is asked are left alone (`Choices`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
 from typing import Any, final
 
 import numpy as np
@@ -17,7 +20,8 @@ from scipy.optimize import linprog
 from handrail._minimum_norm import CONFLICT_RATIO, scale_rows, solve_minimum_norm
 from handrail._types import Array, Indices
 from handrail.constraints import Expansion, Rows, concatenate, html_table, listed
-from handrail.policies import Quantity
+from handrail.enforcement.targets import Targets
+from handrail.policies import Policy, Quantity
 from handrail.regions import Box
 
 # Each solves a program of all rows that are left: with 400, a twentieth of a second.
@@ -25,6 +29,9 @@ _MOST_TRIES = 100
 
 # Each costs a small linear program, a few milliseconds.
 _MOST_DEMANDS = 200
+
+# Of alternatives of several choices at one state; beyond, what is nearest is taken.
+_MOST_COMBINATIONS = 64
 
 # Differences of logits from here on are as good as any: of probabilities, 0 or 1.
 _LARGE = 30.0
@@ -46,6 +53,7 @@ class Conflict:
         distance: the largest distance between their states.
         at_one_state: whether no policy at all could satisfy them (not even another network).
         quantity: what they are about.
+        however_chosen: whether other alternatives, where there is a choice, conflict as well.
     """
 
     rows: tuple[int, ...]
@@ -53,6 +61,7 @@ class Conflict:
     distance: float
     at_one_state: bool
     quantity: Quantity
+    however_chosen: bool = False
 
     def __str__(self) -> str:
         names = listed(self.labels)
@@ -60,7 +69,8 @@ class Conflict:
             return f"{names} cannot be moved: the network's output no longer depends on its weights"
         if self.at_one_state:
             what = self.quantity.plural
-            return f"{names} ask for {what} that do not exist together at the same state"
+            also = ", whichever alternative is chosen" if self.however_chosen else ""
+            return f"{names} ask for {what} that do not exist together at the same state{also}"
         if len(self.rows) == 2:
             where = f"{self.distance:.3g} apart, which this network can hardly tell apart"
             return f"{names} ask opposite things {where}"
@@ -120,10 +130,7 @@ def impossible_at_one_state(rows: Rows) -> Conflict | None:
     The linear model does not see these when there are three or more actions: it knows that
     probabilities add up to 1, not that they are positive.
     """
-    groups: dict[bytes, list[int]] = {}
-    for i in np.flatnonzero(rows.is_about_one_state()):
-        groups.setdefault(rows.first_states[i].tobytes(), []).append(int(i))
-    for group in groups.values():
+    for group in _by_state(rows):
         if _ask_differently(group, rows) and not exist_together(group, rows):
             smallest = list(group)
             for row in group:
@@ -132,6 +139,80 @@ def impossible_at_one_state(rows: Rows) -> Conflict | None:
                     smallest = rest
             return describe(np.array(smallest), rows, at_one_state=True)
     return None
+
+
+def _by_state(rows: Rows) -> list[list[int]]:
+    """The rows about each state, but for those that relate several."""
+    groups: dict[bytes, list[int]] = {}
+    for i in np.flatnonzero(rows.is_about_one_state()):
+        groups.setdefault(rows.first_states[i].tobytes(), []).append(int(i))
+    return list(groups.values())
+
+
+@final
+class Choices:
+    """Which alternative of every choice is held: the nearest one, of those that are possible.
+
+    An alternative that has failed is given up for good, so that nothing is tried twice.
+
+    Args:
+        rows: of all alternatives.
+        policy: from which it is near or far.
+    """
+
+    def __init__(self, rows: Rows, policy: Policy) -> None:
+        self._rows = rows
+        self._far = np.zeros((0, 1))  # (n_choices, n_alternatives), inf of what was given up
+        if rows.has_choices:
+            outputs = policy.outputs(rows.states)
+            distances = Targets(rows, 0.0).distances(outputs, policy.scale(outputs))
+            self._far = rows.worst_of_alternatives(distances)
+        self._chosen = self._nearest()
+
+    @property
+    def rows(self) -> Rows:
+        """Those of the alternatives that are chosen, all of which must hold."""
+        return self._rows.with_chosen(self._chosen) if self._rows.has_choices else self._rows
+
+    def of(self, some: Sequence[int]) -> Indices:
+        """The choices that some of the rows belong to."""
+        if not self._rows.has_choices:
+            return np.zeros(0, dtype=np.intp)
+        kept = np.flatnonzero(self._rows.counting(self._chosen))
+        found: Indices = np.unique(self._rows.choice[kept[list(some)]])
+        return found[found >= 0]
+
+    def give_up(self, blamed: Sequence[int]) -> bool:
+        """Choose others instead of those that some of the rows belong to; False if none is left."""
+        guilty = self.of(blamed)
+        if not len(guilty):
+            return False
+        left = np.isfinite(self._far[guilty]).sum(axis=1) > 1
+        self._far[guilty[left], self._chosen[guilty[left]]] = np.inf
+        self._chosen = self._nearest()
+        return bool(left.any())
+
+    def _nearest(self) -> Indices:
+        chosen: Indices = self._far.argmin(axis=1)
+        if not len(chosen):
+            return chosen
+        for group in _by_state(self._rows):
+            here = np.unique(self._rows.choice[group])
+            if len(here) > 1:  # there is something else than one choice
+                self._settle(chosen, group, here[here >= 0])
+        return chosen
+
+    def _settle(self, chosen: Indices, group: list[int], here: Indices) -> None:
+        """The nearest alternatives of the choices at one state that exist together, if any do."""
+        ways = [np.flatnonzero(np.isfinite(self._far[one])) for one in here]
+        combinations = list(islice(product(*ways), _MOST_COMBINATIONS))
+        for combination in sorted(combinations, key=lambda one: self._far[here, one].max()):
+            tried = chosen.copy()
+            tried[here] = combination
+            counting = self._rows.counting(tried)
+            if exist_together([row for row in group if counting[row]], self._rows):
+                chosen[here] = combination
+                return
 
 
 def _ask_differently(group: list[int], rows: Rows) -> bool:
@@ -275,10 +356,26 @@ def impossible_overlap(expansion: Expansion) -> tuple[Conflict, Array] | None:
         chosen |= set(range(len(together) - len(expansion.fixed), len(together)))
     for index in sorted(chosen):
         if inside[index].sum() > 1:
-            conflict = impossible_at_one_state(_rows_at(expansion, together[index]))
+            conflict = _impossible_however_chosen(_rows_at(expansion, together[index]))
             if conflict is not None:
                 return conflict, together[index]
     return None
+
+
+def _impossible_however_chosen(rows: Rows) -> Conflict | None:
+    """A conflict at one state that no alternative avoids: that of the first ones."""
+    if not rows.has_choices:
+        return impossible_at_one_state(rows)
+    pairs = zip(rows.choice, rows.alternative, strict=True)
+    known = sorted({(int(choice), int(which)) for choice, which in pairs if choice >= 0})
+    ways = [[which for one, which in known if one == k] for k in range(known[-1][0] + 1)]
+    found = None
+    for number, combination in enumerate(product(*ways)):
+        conflict = impossible_at_one_state(rows.with_chosen(np.array(combination)))
+        if conflict is None or number == _MOST_COMBINATIONS:
+            return None
+        found = found or replace(conflict, however_chosen=True)
+    return found
 
 
 def _shared_bounds(expansion: Expansion) -> list[Array]:

@@ -25,6 +25,7 @@ from handrail.constraints import (
     measure_rows,
 )
 from handrail.enforcement.conflict import (
+    Choices,
     Conflict,
     demands,
     describe,
@@ -148,8 +149,8 @@ def diagnose(policy: Policy, constraints: AnyConstraints) -> Diagnosis:
         constraints: a list, a `Rulebook`, or the path or bundled name of a constraint file.
     """
     expansion = expand(constraints_of(constraints, policy), policy)
-    rows = expansion.rows()
-    n_points = 0 if expansion.fixed is None else len(expansion.fixed)
+    rows = Choices(expansion.rows(), policy).rows
+    n_points = 0 if expansion.fixed is None else len(Choices(expansion.fixed, policy).rows)
     outputs = policy.outputs(rows.states)
     model = Linearisation(policy, rows, outputs)
     neighbours = _nearly_coinciding(rows, n_points)

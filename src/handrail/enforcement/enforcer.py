@@ -27,6 +27,7 @@ from handrail.constraints import (
     violations_at,
 )
 from handrail.enforcement.candidates import Candidates, Sample, Scored, Screen, climb
+from handrail.enforcement.conflict import Choices
 from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.exchange import Exchange, Found
 from handrail.enforcement.iteration import Enforcement, enforce_rows
@@ -57,7 +58,7 @@ class Enforcer(ABC):
 
     @abstractmethod
     def step_rows(self, policy: Policy, gradient: PolicyGradient, step_size: float) -> Rows:
-        """The rows that the next step is solved for."""
+        """The rows that the next step is solved for: of every choice, one alternative."""
 
     @abstractmethod
     def rows_at(self, states: Sequence[Array]) -> Rows:
@@ -144,7 +145,7 @@ class PointEnforcer(Enforcer):
 
     @override
     def step_rows(self, policy: Policy, gradient: PolicyGradient, step_size: float) -> Rows:
-        return self._rows
+        return Choices(self._rows, policy).rows
 
     @override
     def rows_at(self, states: Sequence[Array]) -> Rows:
@@ -159,7 +160,7 @@ class PointEnforcer(Enforcer):
 
     @override
     def violation(self, policy: Policy, values: Array | None = None) -> float:
-        if values is None:
+        if values is None or self._rows.has_choices:
             return float(self._rows.violations_of(policy).max())
         return float(self._rows.violations(values).max())
 
@@ -211,7 +212,8 @@ class SelectionEnforcer(Enforcer):
         chosen = self._candidates.choose(scores)
         pairs = zip(self._candidates.samples, chosen, strict=True)
         self._active = tuple(sample.states[indices] for sample, indices in pairs)
-        return self._expansion.rows_with(self._candidates.rows_at(chosen))
+        rows = self._expansion.rows_with(self._candidates.rows_at(chosen))
+        return Choices(rows, policy).rows
 
     @override
     def rows_at(self, states: Sequence[Array]) -> Rows:
@@ -300,7 +302,7 @@ class RegionEnforcer(Enforcer):
     @override
     def step_rows(self, policy: Policy, gradient: PolicyGradient, step_size: float) -> Rows:
         """The constraints at points, and the working states."""
-        return self.rows_at(self._exchange.working)
+        return Choices(self.rows_at(self._exchange.working), policy).rows
 
     @override
     def rows_at(self, states: Sequence[Array]) -> Rows:

@@ -112,9 +112,9 @@ class Exchange:
     @cached_property
     def _least_inset(self) -> float:
         """By which bounds are tightened; infinite if there is none."""
+        pairs = [(one, one.stand_in_rows()) for one in self._expansion.regional]
         insets = [
-            np.concatenate(one.stand_in_rows().insets(self._margin * one.unit))
-            for one in self._expansion.regional
+            np.concatenate(rows.insets(self._margin * one.units(rows))) for one, rows in pairs
         ]
         # Of bounds so close to 0 or 1 that no margin is left inside them, there is none.
         return float(min(inset[inset > 0.0].min(initial=np.inf) for inset in insets))

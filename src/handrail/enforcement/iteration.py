@@ -9,6 +9,7 @@ saturated action can be moved at all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -17,6 +18,7 @@ import numpy as np
 from handrail._types import Array
 from handrail.constraints import Rows, counted, html_table, listed
 from handrail.enforcement.conflict import (
+    Choices,
     Contradiction,
     impossible_at_one_state,
     nearest_opposite,
@@ -55,6 +57,9 @@ _HALVINGS = 12
 # what is asked where it does not). References stand in the way when a step must be cut to less than
 # this part, or when so many iterations were not enough.
 _GENTLY, _SHORT, _PATIENCE = 0.25, 0.3, 10
+
+# Other alternatives are tried so often where a constraint leaves a choice.
+_MOST_TRIES = 10
 
 # A violation of so many tolerances is a matter of rounding; beyond, no tolerance is meant.
 _NEARLY = 100.0
@@ -206,21 +211,30 @@ def enforce_rows(policy: Policy, rows: Rows, tolerance: float, elsewhere: Elsewh
 
     Args:
         policy: changed in place; left exactly as it was on failure.
-        rows: all of them must hold.
+        rows: all of them must hold; of every choice, one alternative.
         tolerance: the largest violation allowed.
         elsewhere: what should stay as it is.
     """
     history: list[Iteration] = []
+    choices, failure = Choices(rows, policy), None
     with unchanged_on_failure(policy) as start:
-        reason = _relinearise(policy, rows, tolerance, elsewhere, history)
-        if reason and elsewhere.matters:  # nothing that the shortest way can hold is given up
+        for _ in range(_MOST_TRIES):
+            failure = _relinearise(policy, choices.rows, tolerance, elsewhere, history)
+            if failure is not None and elsewhere.matters:
+                # Nothing that the shortest way can hold is given up.
+                restore(policy, start)
+                elsewhere.let_go()
+                failure = _relinearise(policy, choices.rows, tolerance, elsewhere, history)
+            if failure is None:
+                break
             restore(policy, start)
-            elsewhere.let_go()
-            reason = _relinearise(policy, rows, tolerance, elsewhere, history)
-    if reason:
-        restore(policy, start)
+            if not choices.give_up(failure.rows):
+                break
+    reason = "" if failure is None else failure.reason
+    if failure is not None and len(choices.of(failure.rows)):
+        reason += " Other alternatives could not be held, either."
     return Enforcement(
-        satisfied=not reason,
+        satisfied=failure is None,
         worst_violation=float(rows.violations_of(policy).max()),
         tolerance=tolerance,
         history=tuple(history),
@@ -229,16 +243,25 @@ def enforce_rows(policy: Policy, rows: Rows, tolerance: float, elsewhere: Elsewh
     )
 
 
+@final
+@dataclass(frozen=True)
+class _Failure:
+    """Why rows could not be held, and which of them are to blame."""
+
+    reason: str
+    rows: Sequence[int]
+
+
 def _relinearise(
     policy: Policy, rows: Rows, tolerance: float, elsewhere: Elsewhere, history: list[Iteration]
-) -> str:
-    """Step until satisfied; the reason why not, or nothing."""
+) -> _Failure | None:
+    """Step until satisfied; None if they are."""
     outputs = policy.outputs(rows.states)
     if _worst(rows, outputs) <= tolerance:
-        return ""
+        return None
     impossible = impossible_at_one_state(rows)
     if impossible is not None:
-        return f"{impossible}. Relax one of them."
+        return _Failure(f"{impossible}. Relax one of them.", impossible.rows)
     elsewhere.begin(policy)
     targets = Targets(rows, tolerance)
     trust = 1.0
@@ -252,10 +275,9 @@ def _relinearise(
         try:
             solution, direction = _smallest_change(model, targets, position, asked, elsewhere)
         except Contradiction as contradiction:
-            return (
-                f"No step satisfies all {len(rows)} constraint rows. "
-                f"{contradiction.conflict(rows)}. {REMEDY}"
-            )
+            conflict = contradiction.conflict(rows)
+            found = f"No step satisfies all {len(rows)} constraint rows. {conflict}. {REMEDY}"
+            return _Failure(found, conflict.rows)
         step, outputs = _line_search(policy, rows, targets, direction, outputs)
         predicted = rows.violations(targets.predicted_values(position, step * solution.change))
         measured = _worst(rows, outputs)
@@ -264,7 +286,7 @@ def _relinearise(
         # Within the tolerance, one more iteration brings inequalities to the right side of it.
         polished = len(history) > 1 and history[-2].measured_violation <= tolerance
         if measured <= tolerance and (polished or _all_inside(rows, outputs)):
-            return ""
+            return None
         if gently:
             _stay_elsewhere(elsewhere, step, targets.is_far(position, asked))
         elif step == 0.0:
@@ -272,7 +294,7 @@ def _relinearise(
         else:
             trust *= 2.0 if step == 1.0 else step
     if _worst(rows, outputs) <= tolerance:
-        return ""
+        return None
     return _unimproved(rows, outputs, tolerance, len(history))
 
 
@@ -284,7 +306,7 @@ def _stay_elsewhere(elsewhere: Elsewhere, step: float, far: bool) -> None:
         elsewhere.renew()
 
 
-def _unimproved(rows: Rows, outputs: Array, tolerance: float, tried: int) -> str:
+def _unimproved(rows: Rows, outputs: Array, tolerance: float, tried: int) -> _Failure:
     """What is still violated, what might help, and what asks the opposite nearby."""
     violations = rows.violations(rows.values(outputs))
     worst = int(violations.argmax())
@@ -296,13 +318,15 @@ def _unimproved(rows: Rows, outputs: Array, tolerance: float, tried: int) -> str
     nearly = violations[worst] < _NEARLY * tolerance
     remedy = "raise the tolerance" if nearly else _RESCALE
     opposite = None if nearly else nearest_opposite(worst, rows)
-    against = ""
+    against, blamed = "", np.flatnonzero(violations > tolerance).tolist()
     if opposite is not None:
+        blamed += opposite.rows
         against = (
             f" The nearest that asks the opposite is {opposite.labels[1]!r}, "
             f"{opposite.distance:.3g} away: relax one of the two, or move them apart."
         )
-    return f"{found} Use a wider network, relax the constraints, or {remedy}.{against}"
+    text = f"{found} Use a wider network, relax the constraints, or {remedy}.{against}"
+    return _Failure(text, blamed)
 
 
 def _smallest_change(

@@ -11,7 +11,7 @@ from handrail._minimum_norm import MinimumNorm, solve_soft
 from handrail._types import Array, Indices
 from handrail.constraints import Rows, counted, expand, html_table
 from handrail.enforcement.candidates import Candidates
-from handrail.enforcement.conflict import Contradiction, impossible_at_one_state
+from handrail.enforcement.conflict import Choices, Contradiction, impossible_at_one_state
 from handrail.enforcement.linearisation import Linearisation
 from handrail.enforcement.program import (
     Geometry,
@@ -159,7 +159,7 @@ def safe_returns(
         candidates = Candidates(expansion, selection or MaximumDeviation())
         scores = candidates.scores(policy, gradient, step_size)
         blocks = candidates.rows_at(candidates.choose(scores))
-    rows = expansion.rows_with(blocks)
+    rows = Choices(expansion.rows_with(blocks), policy).rows
     impossible = None if soft else impossible_at_one_state(rows)
     if impossible is not None:
         raise InfeasibleConstraints(f"{impossible}. Relax one of them, or use soft=True.")

@@ -22,6 +22,7 @@ from handrail._storage import tensor
 from handrail._types import Array
 from handrail.constraints import Constraint, Rows, Tolerance, expand
 from handrail.enforcement.closeness import hold_closely
+from handrail.enforcement.conflict import Choices
 from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.enforcer import Enforcer, Memory, make_enforcer
 from handrail.enforcement.iteration import Enforcement
@@ -224,7 +225,7 @@ class Rail:
         if self._reach != "auto":
             return Fading(first=self._reach, last=self._reach)
         if self._auto is None:
-            rows = expand(self._constraints, policy).rows(per_region=1)
+            rows = Choices(expand(self._constraints, policy).rows(per_region=1), policy).rows
             self._auto = self._advice if cover_both_sides(rows) else LITTLE_ALWAYS
         return self._auto
 

@@ -98,6 +98,23 @@ class Targets:
         above = position.coordinate - self._upper
         return float(np.maximum(below, above).max())
 
+    def distances(self, outputs: Array, scale: Array) -> Array:
+        """From their targets (n_rows,), in units in which rows can be compared.
+
+        Those of a margin: 1 in log-odds, of mean actions a standard deviation.
+
+        Args:
+            outputs: (n_samples, n_actions) of the policy at the rows' states.
+            scale: (n_samples, n_actions) of the policy there.
+        """
+        position = self.position(outputs)
+        far = np.maximum(self._lower - position.coordinate, position.coordinate - self._upper)
+        unit = self._rows.quantity.unit
+        pairs = zip(self._rows.weights, scale, strict=True)
+        units = self._rows.sum_samples(np.array([unit(weights, one) for weights, one in pairs]))
+        result: Array = far / units
+        return result
+
     def _coordinate_of_bound(self, bound: Array, inwards: Array) -> Array:
         bounded = np.isfinite(bound)
         curved = bounded & self._curved

@@ -51,6 +51,7 @@ from handrail.policies import (
 )
 from handrail.settings import STRICT, LearnerSettings, first_finding
 
+_CHOICES = ("choice", "alternative")
 _ROW_ARRAYS = ("states", "weights", "row_of_sample", "lower", "upper", "priority")
 _SAMPLE = 1000  # states that tell a region apart which nothing describes
 
@@ -442,14 +443,25 @@ def _rows(tensors: Tensors, labels: tuple[str, ...], quantity: Quantity) -> Rows
         labels=labels,
         quantity=quantity,
         raw=tensor(tensors, "raw", (n_samples,), "bool") if "raw" in tensors else none,
+        **_choices(tensors, n_rows),
     )
+
+
+def _choices(tensors: Tensors, n_rows: int) -> Tensors:
+    if not any(name in tensors for name in _CHOICES):
+        return {"choice": np.full(n_rows, -1), "alternative": np.zeros(n_rows, dtype=np.int64)}
+    found = {name: tensor(tensors, name, (n_rows,), "int64") for name in _CHOICES}
+    for name, least in zip(_CHOICES, (-1, 0), strict=True):
+        if not least <= found[name].min() <= found[name].max() < n_rows:
+            raise InvalidRun(f"The saved constraints have a number of a {name} that is none.")
+    return found
 
 
 def _row_arrays(rows: Rows | None) -> Tensors:
     """By name; what few rows have is left out where none has it, as in files of before."""
     if rows is None:
         return {}
-    rare = ["raw"] if rows.raw.any() else []
+    rare = [*(["raw"] if rows.raw.any() else []), *(_CHOICES if rows.has_choices else [])]
     return {name: np.asarray(getattr(rows, name)) for name in (*_ROW_ARRAYS, *rare)}
 
 

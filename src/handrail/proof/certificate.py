@@ -36,10 +36,11 @@ class Certificate:
         highest: the value is nowhere above this; None unless certified with an upper bound that is
             the same everywhere.
         slack: the value is everywhere at least this far inside its bounds; None unless certified
-            with one that depends on the state.
+            with one that depends on the state, or of a choice.
         state: the counterexample.
         violation: there, measured by the real policy.
         reason: why nothing is known.
+        alternatives: of a choice, their names, and how many cells (or points) each is proven for.
         method: "vertex bound", "linear relaxation" or "evaluation" (of points).
         cells: how many were bounded.
         seconds: how long it took.
@@ -64,6 +65,7 @@ class Certificate:
     method: str
     cells: int
     seconds: float
+    alternatives: tuple[tuple[str, int], ...] = ()
     leaves: tuple[Leaves, ...] = field(default=(), repr=False, compare=False)
     violated: Array | None = field(default=None, repr=False, compare=False)
     near: Array | None = field(default=None, repr=False, compare=False)
@@ -88,8 +90,15 @@ class Certificate:
             worst = max(worst, self.highest - self.upper)
         return float(worst)
 
+    @property
+    def bound(self) -> str:
+        """What was asked, in words."""
+        if self.alternatives:
+            return " or ".join(name for name, _ in self.alternatives)
+        return bound_in_words(self.lower, self.upper)
+
     def __str__(self) -> str:
-        bound = bound_in_words(self.lower, self.upper)
+        bound = self.bound
         within = f" within {self.tolerance:g}" if self.tolerance else ""
         if self.certified:
             return (
@@ -117,7 +126,7 @@ class Certificate:
     def _repr_html_(self) -> str:
         rows = [
             ("constraint", self.name),
-            ("bound", bound_in_words(self.lower, self.upper)),
+            ("bound", self.bound),
             ("status", self.status),
             *([("proven", self._proven_values())] if self.certified else []),
             ("method", self.method or "none"),
@@ -135,6 +144,8 @@ class Certificate:
             parts.append(f"never above {math.ceil(self.highest * _SHOWN) / _SHOWN:.6f}")
         if self.slack is not None:
             parts.append(f"never nearer than {math.floor(self.slack * _SHOWN) / _SHOWN:.6f}")
+        unit = "cell" if self.cells else "point"
+        parts += [f"{name} in {counted(n, unit)}" for name, n in self.alternatives]
         return ", ".join(parts)
 
 
@@ -176,10 +187,7 @@ class Certificates(Sequence[Certificate]):
         return f"<Certificates: {self._headline()}>"
 
     def _repr_html_(self) -> str:
-        rows = [
-            (one.name, bound_in_words(one.lower, one.upper), one.status, f"{one.cells:,}")
-            for one in self
-        ]
+        rows = [(one.name, one.bound, one.status, f"{one.cells:,}") for one in self]
         return html_table(self._headline(), rows, ("constraint", "bound", "status", "cells"))
 
     def _headline(self) -> str:

@@ -23,7 +23,7 @@ from handrail.errors import InvalidCertificate, InvalidRun
 from handrail.formulas import StateFunction
 from handrail.policies import Policy, pack_policy
 from handrail.proof.certificate import Certificate, Status
-from handrail.proof.question import certify, demands_of
+from handrail.proof.question import certify, demands_of, parts_of
 from handrail.proof.remainder import Remainder
 from handrail.regions import Points
 
@@ -63,11 +63,13 @@ class _Claim(BaseModel):
     weights: Any
     lower: Any
     upper: Any
+    alternatives: Any = None
     tolerance: Any
     status: Status
     lowest: float | None
     highest: float | None
     slack: float | None = None
+    proven_by: Any = ()
     state: list[float] | None
     violation: float | None
     reason: str
@@ -216,17 +218,11 @@ def _question(policy: Policy, constraint: Constraint, tolerance: float) -> dict[
     """What was asked, in plain values."""
     assert isinstance(constraint, PlacedConstraint)  # `certify` refuses others
     n_actions = policy.outputs(constraint.states[:1]).shape[1]
-    asked = (
-        _compared(constraint)
-        if isinstance(constraint, Paired)
-        else _asked(demands_of(constraint, n_actions))
-    )
-    return {
-        "name": constraint.name,
-        "place": _place(constraint),
-        **asked,
-        "tolerance": tolerance,
-    }
+    head = {"name": constraint.name, "place": _place(constraint), "tolerance": tolerance}
+    if isinstance(constraint, Paired):
+        return {**head, **_compared(constraint)}
+    asked, *others = (_asked(demands_of(one, n_actions)) for one in parts_of(constraint))
+    return {**head, **asked, "alternatives": others} if others else {**head, **asked}
 
 
 def _compared(constraint: Paired) -> dict[str, Any]:
@@ -273,11 +269,13 @@ def _answer(certificate: Certificate) -> dict[str, Any]:
     slack = {} if certificate.slack is None else {"slack": certificate.slack}
     left = certificate.remainder
     remainder = {} if left is None else {"remainder": _described_remainder(left)}
+    chosen = {"proven_by": certificate.alternatives} if certificate.alternatives else {}
     return {
         "status": certificate.status,
         "lowest": certificate.lowest,
         "highest": certificate.highest,
         **slack,
+        **chosen,
         "state": certificate.state,
         "violation": certificate.violation,
         "reason": certificate.reason,
@@ -332,8 +330,9 @@ def _check_answer(path: Path, claim: _Claim, again: Certificate) -> None:
         _check_remainder(path, claim.remainder, again)
         return
     state = None if again.state is None else list(again.state)
-    said = (claim.state, claim.reason, claim.method, claim.cells)
-    if to_json(said) != to_json((state, again.reason, again.method, again.cells)):
+    said = (claim.state, claim.reason, claim.method, claim.cells, claim.proven_by)
+    found = (state, again.reason, again.method, again.cells, again.alternatives)
+    if to_json(said) != to_json(found):
         raise InvalidCertificate(f"{path}: {again.name!r} was not proven as the file says.")
 
 

@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import final, overload
+from typing import NamedTuple, final, overload
 
 import numpy as np
 
-from handrail._types import Array, Mask
+from handrail._types import Array, Indices, Mask
 from handrail.constraints import (
     Amount,
+    AnyOf,
     Constraint,
     Demand,
     Paired,
@@ -28,7 +29,7 @@ from handrail.constraints import (
 )
 from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
 from handrail.policies import ACTIVATIONS, IDENTITY, RELU, LayerArrays, Layers, Policy, Refusal
-from handrail.proof.bounder import Bounder, Bounds
+from handrail.proof.bounder import Bounder
 from handrail.proof.branch_and_bound import Budget, Judge, Leaves, Proof, Watch, prove
 from handrail.proof.certificate import Certificate, Certificates, Status
 from handrail.proof.claim import BoundSide, Claim, JointBound, claims_of
@@ -168,6 +169,13 @@ def provable_layers(policy: Policy) -> LayerArrays:
     )
 
 
+class MarginAtStates(NamedTuple):
+    """Of n states the best margin (n,), and of which alternative it is (n,)."""
+
+    lowest: Array
+    alternative: Indices
+
+
 @final
 @dataclass(frozen=True)
 class Question:
@@ -178,7 +186,8 @@ class Question:
         layers: the network; with that which it is compared with, if it is.
         constraint: what is asked.
         n_actions: of the policy.
-        demands: what it says at every state; none if it compares two.
+        alternatives: what each says at every state; one if there is no choice, none if the
+            constraint compares two policies or states.
         tolerance: violations up to this are allowed.
         rounding: of the network.
         obstacle: why nothing can be known; empty if nothing is in the way.
@@ -188,7 +197,7 @@ class Question:
     layers: LayerArrays
     constraint: PlacedConstraint
     n_actions: int
-    demands: tuple[Demand, ...]
+    alternatives: tuple[tuple[Demand, ...], ...]
     tolerance: float
     rounding: Rounding
     obstacle: str = ""
@@ -223,16 +232,16 @@ class Question:
                 rounding,
                 obstacle=pair.obstacle,
             )
-        demands = demands_of(constraint, n_actions)
+        parts = tuple(demands_of(one, n_actions) for one in parts_of(constraint))
         rounding = Rounding(layers, arithmetic_of(policy.dtype))
-        return cls(measured, layers, constraint, n_actions, demands, tolerance, rounding)
+        return cls(measured, layers, constraint, n_actions, parts, tolerance, rounding)
 
     def claims(self, extent: Extent) -> list[Claim]:
         """All that must be proven, of states in this extent."""
         if isinstance(self.constraint, Paired):
             return self._claims_of_differences(self.constraint)
         largest = largest_output(self.layers, extent.low, extent.high)
-        return claims_of([self.demands], self.tolerance, extent, largest)
+        return claims_of(self.alternatives, self.tolerance, extent, largest)
 
     def _claims_of_differences(self, constraint: Paired) -> list[Claim]:
         """Two of each."""
@@ -277,13 +286,13 @@ class Question:
 
     def best(
         self, claim: Claim, states: Array, margins: Callable[[BoundSide, Array], Array]
-    ) -> Bounds:
+    ) -> MarginAtStates:
         """The margin of the best alternative at each state (n, n_coordinates)."""
         worst = [
             np.min([margins(side, states) for side in sides], axis=0)
             for sides in claim.alternatives
         ]
-        return Bounds(np.max(worst, axis=0), states, np.argmax(worst, axis=0))
+        return MarginAtStates(np.max(worst, axis=0), np.argmax(worst, axis=0))
 
     def rounding_of_bounds(
         self, claim: Claim, low: Array, high: Array, simplices: bool
@@ -305,10 +314,17 @@ class Question:
 
     @property
     def bounds(self) -> tuple[Amount, Amount]:
-        """As they were declared."""
+        """As they were declared; none of a choice, which has several."""
         if isinstance(self.constraint, Paired):
             return -self.constraint.largest, self.constraint.largest
-        return self.demands[0].lower, self.demands[0].upper
+        if self.is_choice:
+            return -np.inf, np.inf
+        return self.alternatives[0][0].lower, self.alternatives[0][0].upper
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether there are several alternatives."""
+        return len(self.alternatives) > 1
 
     def unknown(self, reason: str, method: str = "", cells: int = 0) -> Certificate:
         """Nothing is known, and why."""
@@ -348,6 +364,25 @@ class Question:
             proof.more_seconds,
         )
 
+    def chosen_anyway(self) -> Certificate:
+        """A choice is certified, as no policy could break one of the alternatives."""
+        return replace(self._answer("certified"), slack=-self.tolerance)
+
+    def chosen(self, claim: Claim, lowest: Array, alternative: Indices) -> Certificate:
+        """A choice is certified, by these margins (n,) of one alternative each (n,)."""
+        names = [one.name for one in parts_of(self.constraint)]
+        counts = np.bincount(alternative, minlength=len(names)).tolist()
+        slacks = [
+            side.margin.slack(float(lowest[alternative == number].min()))
+            for number, sides in enumerate(claim.alternatives)
+            for side in sides
+            if counts[number]
+        ]
+        answer = replace(
+            self._answer("certified"), alternatives=tuple(zip(names, counts, strict=True))
+        )
+        return replace(answer, slack=min(slacks) - self.tolerance)
+
     def note(self, worst: dict[str, float], claim: Claim, margin: float) -> None:
         """What is at worst left of a margin; of a bound that depends on the state, from it.
 
@@ -384,7 +419,12 @@ class Question:
             method=method,
             cells=cells,
             seconds=0.0,
+            alternatives=self._no_cells(),
         )
+
+    def _no_cells(self) -> tuple[tuple[str, int], ...]:
+        """Of every alternative, if there is a choice."""
+        return tuple((one.name, 0) for one in parts_of(self.constraint)) if self.is_choice else ()
 
 
 def _relates_states(constraint: Constraint) -> InvalidConstraint:
@@ -392,6 +432,11 @@ def _relates_states(constraint: Constraint) -> InvalidConstraint:
         f"{constraint.name!r} relates several states; a proof is about one at a time, or about a "
         "state and its image. Use AtLeast, AtMost, Between or Symmetric."
     )
+
+
+def parts_of(constraint: PlacedConstraint) -> Sequence[PlacedConstraint]:
+    """Its alternatives, or itself."""
+    return constraint.alternatives if isinstance(constraint, AnyOf) else [constraint]
 
 
 def demands_of(constraint: PlacedConstraint, n_actions: int) -> tuple[Demand, ...]:
@@ -416,6 +461,8 @@ def _evaluate(question: Question, where: Points) -> Certificate:
     worst, method = dict[str, float](), "evaluation"
     for claim in question.claims(Extent(flat.min(axis=0), flat.max(axis=0))):
         if claim.holds_anyway:
+            if question.is_choice:
+                return question.chosen_anyway()
             question.note(worst, claim, np.inf)
             continue
         sizes = [side.margin.size for sides in claim.alternatives for side in sides]
@@ -424,10 +471,13 @@ def _evaluate(question: Question, where: Points) -> Certificate:
         broken = question.violates(claim, where.states)
         if broken.any():
             return question.counterexample(where.states[broken], method, cells=0)
-        safe = question.best(claim, flat, question.safely).lowest
+        best = question.best(claim, flat, question.safely)
+        safe = best.lowest
         if not (np.isfinite(safe) & (safe >= 0.0)).all():
             near = where.states[~(safe >= 0.0)].reshape(-1, flat.shape[1])
             return replace(question.unknown(question.too_near(), method), near=near)
+        if question.is_choice:
+            return replace(question.chosen(claim, safe, best.alternative), method=method)
         question.note(worst, claim, float(safe.min()))
     return question.certified(worst, method, cells=0)
 
@@ -450,6 +500,8 @@ def _prove(
     reason, remainder = "", Remainder(1.0, -np.inf, 0, 0.0, 0.0)
     for claim in question.claims(Extent(low, high)):
         if claim.holds_anyway:
+            if question.is_choice:
+                return question.chosen_anyway()
             question.note(worst, claim, np.inf)
             continue
         rounded = question.rounding_of_bounds(claim, low, high, simplices)
@@ -467,6 +519,9 @@ def _prove(
         remainder = remainder.with_side(question.remainder(claim, proof, rounding))
         reason = reason or proof.reason
         near += [proof.near] if len(proof.near) else []
+        if proof.proven and question.is_choice:
+            answer = question.chosen(claim, *_leaves_together(leaves))
+            return replace(answer, method=method, cells=cells, leaves=tuple(leaves))
         if proof.proven:
             question.note(worst, claim, proof.lowest - rounding)
     if reason:
@@ -474,6 +529,12 @@ def _prove(
         met = np.concatenate(near) if near else None
         return replace(unknown, near=met, remainder=remainder)
     return replace(question.certified(worst, method, cells), leaves=tuple(leaves))
+
+
+def _leaves_together(leaves: Sequence[Leaves]) -> tuple[Array, Indices]:
+    """The bounds of all proven cells, and the alternative that each is of."""
+    which = [one.alternative for one in leaves if one.alternative is not None]
+    return np.concatenate([one.lowest for one in leaves]), np.concatenate(which)
 
 
 def _together(

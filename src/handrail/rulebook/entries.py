@@ -19,6 +19,7 @@ from handrail.rulebook.findings import file_words, gather, unknown
 from handrail.rulebook.region_entry import in_words, read_region, region_in_words
 from handrail.rulebook.region_schema import SHAPES
 from handrail.rulebook.requirement import (
+    Alternatives,
     DeclaredActions,
     Preference,
     Requirement,
@@ -32,6 +33,7 @@ from handrail.rulebook.schema import (
     BarrierEntry,
     ConstraintEntry,
     File,
+    PreferredEntry,
     SymmetryEntry,
 )
 from handrail.rulebook.source import KeyPath, Source, Spot
@@ -46,7 +48,7 @@ from handrail.rulebook.states_entry import (
 from handrail.rulebook.symmetry import Symmetry, read_symmetry
 
 # What an entry asks for, whichever key it stands under.
-Required: TypeAlias = Requirement | Preference | Symmetry
+Required: TypeAlias = Requirement | Preference | Alternatives | Symmetry
 
 
 @final
@@ -166,6 +168,8 @@ def _groups(
         return [_barrier(source, path, entry, entry.barrier, table, file)]
     if entry.symmetric is not None:
         return [_symmetry(source, path, entry, entry.symmetric, table, file)]
+    if entry.any_of is not None:
+        return [_any_of(source, path, entry, entry.any_of, table, file)]
     if entry.prefer is not None:
         spot = source.spot((*path, "prefer"))
         if entry.require is not None or table.has_requirements:
@@ -224,6 +228,31 @@ def _symmetry(
     except InvalidConstraint as error:
         raise spot.error(str(error)) from None
     return _Group(spot, symmetry, list(table.rows))
+
+
+def _any_of(
+    source: Source,
+    path: KeyPath,
+    entry: ConstraintEntry,
+    alternatives: Sequence[str | PreferredEntry],
+    table: StatesTable,
+    file: File,
+) -> _Group:
+    spot = source.spot((*path, "any of"))
+    if entry.require is not None or entry.prefer is not None or table.has_requirements:
+        raise spot.error(
+            "a constraint requires something, or leaves a choice. Write two constraints."
+        )
+    parts = dict[tuple[object, ...], Requirement | Preference]()
+    for index, one in enumerate(alternatives):
+        own = source.spot((*path, "any of", index))
+        if isinstance(one, str):
+            part: Requirement | Preference = _parse(own, one, file)
+        else:
+            part = _parse_preference(own, one.prefer, file)
+        if parts.setdefault(part.key, part) is not part:
+            raise own.error(f"{part.text!r} is among the alternatives already. Remove it.")
+    return _Group(spot, Alternatives(tuple(parts.values())), list(table.rows))
 
 
 def _groups_of_rows(table: StatesTable, file: File) -> list[_Group]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from handrail.constraints import (
     Amount,
+    AnyOf,
     AtLeast,
     AtMost,
     BarrierCondition,
@@ -165,6 +166,28 @@ class Preference:
         )
 
 
+@final
+@dataclass(frozen=True)
+class Alternatives:
+    """At least one of them, at every state."""
+
+    parts: tuple[Requirement | Preference, ...]
+
+    @property
+    def text(self) -> str:
+        """One or the other."""
+        return " or ".join(one.text for one in self.parts)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for choices between the same, in whatever order."""
+        return ("any of", frozenset(one.key for one in self.parts))
+
+    def at(self, where: Place, name: str, priority: float) -> PlacedConstraint:
+        """The choice at these states, as one of the library's constraints."""
+        return AnyOf([one.at(where, one.text, priority) for one in self.parts], name, priority)
+
+
 def parse_requirement(
     text: str, actions: DeclaredActions, observations: Sequence[str] = ()
 ) -> Requirement:
@@ -303,6 +326,10 @@ def _refuse_impossible(requirement: Requirement, actions: DeclaredActions) -> No
 def refuse_out_of_range(text: str, constraint: PlacedConstraint, actions: DeclaredActions) -> None:
     """A mean beyond what the environment lets through could be had, but never done."""
     if actions.ranges is None:
+        return
+    if isinstance(constraint, AnyOf):
+        for one in constraint.alternatives:
+            refuse_out_of_range(one.name, one, actions)
         return
     states = looked_at(constraint.where)
     demands = constraint.demands(len(actions))

@@ -152,6 +152,27 @@ class SymmetryEntry(BaseModel):
 
 
 @final
+class PreferredEntry(BaseModel):
+    """A preference as one of several alternatives."""
+
+    model_config = STRICT
+
+    prefer: str
+    """An action, over another one or over all others: right over left by 1."""
+
+
+Alternative: TypeAlias = Annotated[
+    Annotated[str, Tag(TEXT)] | Annotated[PreferredEntry, Tag(MAPPING)],
+    Discriminator(
+        tag_by_type(text=str, mapping=(dict, PreferredEntry)),
+        custom_error_type="any_of",
+        custom_error_message="expected a requirement such as right >= 0.95, or {prefer: right}; "
+        "alternatives are no choices themselves",
+    ),
+]
+
+
+@final
 class ConstraintEntry(BaseModel):
     """What the policy must do, and where."""
 
@@ -214,6 +235,11 @@ class ConstraintEntry(BaseModel):
     ) = None
     """Instead of require, of discrete actions: which one is likelier than another (right over
     left), or than all others (right), and by how much at least in log-odds (by 1)."""
+    any_of: Annotated[
+        Annotated[list[Alternative], Field(min_length=2)] | None, Field(alias="any of")
+    ] = None
+    """Instead of require: requirements (or preferences, {prefer: right}) of which at least one
+    holds at every state, another one at each perhaps."""
     barrier: BarrierEntry | None = None
     """Instead of require, of continuous actions: a barrier condition on the mean action."""
     symmetric: SymmetryEntry | None = None
