@@ -10,6 +10,7 @@ from typing import Any, Literal, final
 
 import gymnasium as gym
 import numpy as np
+import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
@@ -110,6 +111,18 @@ def _mean(changes: Sequence[float | None]) -> float | None:
 # Reinforce
 
 
+def _fresh_policy(setting: Setting, env: gym.Env[Any, Any], seed: int) -> CategoricalPolicy:
+    """With first weights that expect observations of these sizes.
+
+    Observations themselves stay as they are: a layer that scales them would be another network.
+    """
+    policy = CategoricalPolicy.mlp(env, setting.hidden, seed=seed)
+    if setting.scale is not None:
+        with torch.no_grad():
+            policy.parameters[0].div_(torch.tensor(setting.scale, dtype=policy.dtype))
+    return policy
+
+
 def _train_reinforce(
     setting: Setting,
     constraints: Sequence[Constraint],
@@ -118,7 +131,7 @@ def _train_reinforce(
     stop: Callable[[], bool],
 ) -> Training:
     env = gym.make(setting.id)
-    policy = CategoricalPolicy.mlp(env, setting.hidden, seed=seed, scale=setting.scale)
+    policy = _fresh_policy(setting, env, seed)
     held = constraints if arm in HELD else ()
     records: list[Record] = []
     first: Enforcement | None = None

@@ -254,9 +254,12 @@ class Network(BaseModel):
     """What each hidden unit computes."""
     std: Annotated[float, Field(gt=0.0)] = DEFAULT_STD
     """Of continuous actions: their standard deviation, as a part of half their range."""
-    scale: dict[str, Annotated[float, Field(gt=0.0)]] = {}
-    """The typical size of observations that are far from 1, by name; the network's first weights
-    are divided by it."""
+    scale: Literal["auto"] | dict[str, Annotated[float, Field(gt=0.0)]] = {}
+    """The typical size of observations that are far from 1, by name, or auto for half the ranges of
+    the observation space: the network's first layer divides by it."""
+    centre: dict[str, float] = {}
+    """Typical values of observations, by name, which that layer takes off first; of auto the
+    middles of the ranges."""
 
     @field_validator("hidden")
     @classmethod

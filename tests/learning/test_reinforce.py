@@ -523,17 +523,3 @@ def test_learning_for_how_long(arguments: Any, message: str) -> None:
         learner().learn(**arguments)
     with pytest.raises(InvalidArgument, match="positive whole number, but got 0"):
         learner().evaluate(episodes=0)
-
-
-def test_scaled_observations() -> None:
-    env = gym.make("MountainCar-v0")
-    plain = hr.CategoricalPolicy.mlp(env, hidden=[50], seed=3)
-    scaled = hr.CategoricalPolicy.mlp(env, hidden=[50], seed=3, scale=[0.5, 0.03])
-    states = np.array([[-0.4, 0.02], [0.3, -0.05]])
-    np.testing.assert_allclose(
-        scaled.probabilities(states), plain.probabilities(states / [0.5, 0.03]), rtol=1e-12
-    )
-    with pytest.raises(InvalidPolicy, match="typical size for each of the 2 observations"):
-        hr.CategoricalPolicy.mlp(env, scale=[1.0])
-    with pytest.raises(InvalidPolicy, match="typical size"):
-        hr.CategoricalPolicy.mlp(env, scale=[1.0, 0.0])

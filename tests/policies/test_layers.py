@@ -26,6 +26,7 @@ from handrail.policies import ACTIVATIONS, IDENTITY, RELU
 from handrail.policies import fused_network as fused_module
 from handrail.policies.layers import Layers, Refusal
 from handrail.policies.network import Architecture
+from handrail.policies.scaler import Scaler
 from handrail.tangent.factors import Factoriser, OuterFactor
 from tests.conftest import spaces
 
@@ -447,6 +448,10 @@ def shared_activation(between: nn.Module) -> nn.Sequential:
     return nn.Sequential(nn.Linear(6, 9), between, nn.Linear(9, 5), between, nn.Linear(5, 3))
 
 
+def scaling() -> Scaler:
+    return Scaler([0.5, 2.0, -1.0, 3.0, 0.01, 7.0], [1.0, 0.0, -2.0, 0.5, 0.0, -30.0])
+
+
 PLAIN: dict[str, Callable[[], nn.Module]] = {
     "one layer": lambda: nn.Sequential(nn.Linear(6, 3)),
     "a layer alone": lambda: nn.Linear(6, 3),
@@ -464,6 +469,13 @@ PLAIN: dict[str, Callable[[], nn.Module]] = {
     "no activation": lambda: nn.Sequential(nn.Linear(6, 9), nn.Linear(9, 3)),
     "one activation twice": lambda: shared_activation(nn.Tanh()),
     "activation at the end": lambda: nn.Sequential(nn.Linear(6, 3), nn.Tanh()),
+    "scaled": lambda: nn.Sequential(scaling(), nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 3)),
+    "scaled, one layer of ReLU": lambda: nn.Sequential(
+        scaling(), nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 3)
+    ),
+    "flattened and scaled": lambda: nn.Sequential(
+        nn.Flatten(), scaling(), nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 3)
+    ),
     "nested": lambda: nn.Sequential(
         nn.Sequential(nn.Identity(), nn.Linear(6, 9), nn.Sequential(nn.GELU())),
         nn.Dropout(0.5), nn.Linear(9, 3),
@@ -480,7 +492,7 @@ PLAIN: dict[str, Callable[[], nn.Module]] = {
 def make(name: str) -> tuple[nn.Module, Tensor, Tensor]:
     """A network, states and weights of two functionals per state."""
     torch.manual_seed(5)
-    shape = (7, 2, 3) if name == "flattened" else (7, 6)
+    shape = (7, 2, 3) if name.startswith("flattened") else (7, 6)
     module = PLAIN[name]().double()
     return module, 2.0 * torch.randn(shape).double(), torch.randn(7, 2, 3).double()
 
@@ -574,6 +586,14 @@ def test_frozen_parameters_have_no_closed_form() -> None:
         (nn.Sequential(), "it has no Linear layer"),
         (nn.Sequential(nn.Linear(3, 4), nn.Linear(5, 2)), "does not fit 4 outputs of the layer"),
         (nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2).double()), "has another precision than"),
+        (nn.Sequential(nn.Linear(3, 4), Scaler([1.0] * 4, [0.0] * 4)), "is not in front of all"),
+        (nn.Sequential(Scaler([1.0], [0.0]), nn.Linear(3, 4)), "does not fit 1 scaled observatio"),
+        (nn.Sequential(Scaler([0.0], [0.0]), nn.Linear(1, 4)), "has a factor of 0"),
+        (
+            nn.Sequential(Scaler([1.0], [0.0], torch.float64), nn.Linear(1, 4)),
+            "has another precision or device than the scaling",
+        ),
+        (nn.Sequential(Scaler([1.0], [0.0, 1.0]), nn.Linear(1, 4)), "no factor and offset for ea"),
     ],
 )
 def test_other_refusals(module: nn.Module, reason: str) -> None:
@@ -619,7 +639,7 @@ def tied() -> nn.Module:
 
 @pytest.mark.parametrize(
     "module",
-    [*(PLAIN[name]() for name in PLAIN if name != "flattened"), frozen(), tied()],
+    [*(PLAIN[name]() for name in PLAIN if not name.startswith("flattened")), frozen(), tied()],
     ids=lambda module: f"{len(list(module.modules()))} parts",
 )
 def test_a_copy_in_float64_is_the_same_network_and_independent(module: nn.Module) -> None:

@@ -41,7 +41,8 @@ def test_everything_a_file_says() -> None:
         "environment: {id: CartPole-v1, max_episode_steps: 7, options: {sutton_barto_reward: true}}"
         "\nobservations: [x, x_dot, phi, phi_dot]\nactions: [left, right]\n"
         "definitions: {anything: [goes]}\n"
-        "settings: {episodes: 3, step_size: 1e-3, network: {hidden: [8], scale: {phi: 0.5}}}\n"
+        "settings: {episodes: 3, step_size: 1e-3, "
+        "network: {hidden: [8], scale: {phi: 0.5}, centre: {x: 2}}}\n"
         "pass_mark: 5\n"
         "picture: {across: phi, up: x, across_range: [-1, 1], up_range: [0, 2], at: {x_dot: 3}, "
         "action: right}\n" + ONE
@@ -52,9 +53,17 @@ def test_everything_a_file_says() -> None:
     assert rules.observations == ("x", "x_dot", "phi", "phi_dot")
     assert rules.actions == ("left", "right")
     assert rules.settings == RunSettings.model_validate(
-        {"episodes": 3, "step_size": 1e-3, "network": {"hidden": [8], "scale": {"phi": 0.5}}}
+        {
+            "episodes": 3,
+            "step_size": 1e-3,
+            "network": {"hidden": [8], "scale": {"phi": 0.5}, "centre": {"x": 2}},
+        }
     )
     assert rules.scale() == (1.0, 1.0, 0.5, 1.0)
+    assert rules.input_scaling() == {"scale": rules.scale(), "centre": (2.0, 0.0, 0.0, 0.0)}
+    ranges = with_settings(rules, network={"scale": "auto", "centre": {}})
+    assert ranges.input_scaling() == {"scale": "auto"}
+    assert ranges.scale() == (1.0, 1.0, 1.0, 1.0)
     assert rules.pass_mark == 5.0
     assert rules.picture == Picture(2, 0, (-1.0, 1.0), (0.0, 2.0), (0.0, 3.0, 0.0, 0.0), 1)
     env = rules.make_environment()
@@ -80,8 +89,9 @@ def test_settings_from_the_command_line() -> None:
         ({"step_size": -1.0}, "few, settings.step_size: expected greater than 0, but got -1.0."),
         ({"sed": 1}, "few, settings.sed: unknown key 'sed' in settings. Known here: step_size, "),
         ({"network": 3}, "few, settings.network: expected a mapping of keys and values"),
-        ({"network": {"hiden": [3]}}, "Known here: hidden, activation, std, scale."),
+        ({"network": {"hiden": [3]}}, "Known here: hidden, activation, std, scale, centre."),
         ({"network": {"scale": {"y": 1.0}}}, "settings.network.scale: unknown observation 'y'."),
+        ({"network": {"centre": {"y": 1.0}}}, "settings.network.centre: unknown observation 'y'."),
         (
             {"network": {"std": 0.2}},
             "settings.network.std: it is how widely continuous actions vary, but these are "

@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -219,6 +220,26 @@ def test_killed_at_any_moment_it_continues_bit_for_bit(whole: Run, tmp_path: Pat
         assert len((run.folder / TIMINGS).read_text().splitlines()) == 30
         finished += 1
     assert finished >= 1
+
+
+def test_with_scaled_observations_it_continues_bit_for_bit(tmp_path: Path) -> None:
+    scaled = book(episodes=8, network={"hidden": [16], "scale": {"position": 0.5}})
+    whole, parts = (Run.create(tmp_path / name, scaled) for name in ("a", "b"))
+    whole.learn()
+    parts.learn(stop=lambda: len(parts.records()) > 3)
+    Run.open(parts.folder).learn()
+    assert contents(parts) == contents(whole)
+    assert "policy.0.factor" in contents(whole)[1]
+
+
+def test_a_run_of_before_scaling_was_a_layer_goes_on_without(tmp_path: Path) -> None:
+    scaled = book(episodes=8, network={"hidden": [16], "scale": {"position": 0.5}})
+    saved = make_agent(scaled).checkpoint()
+    plain = make_agent(book(episodes=8, network={"hidden": [16], "scale": {}}))
+    old = replace(saved, policy=plain.checkpoint().policy)
+    layers = make_agent(scaled, old).policy.layers()
+    assert layers is not None
+    assert layers.front is None
 
 
 def test_two_processes_cannot_learn_in_one_folder(tmp_path: Path) -> None:

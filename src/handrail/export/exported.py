@@ -10,7 +10,6 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from torch import nn
 
 from handrail._package import VERSION
 from handrail._storage import write_atomically
@@ -26,7 +25,7 @@ from handrail.constraints import (
 )
 from handrail.errors import InvalidArgument, InvalidPolicy, StorageFailure
 from handrail.export.opened_export import CERTIFICATE, OpenedExport
-from handrail.policies import GaussianPolicy, Policy, first_layer
+from handrail.policies import GaussianPolicy, Policy, first_layer, n_observed
 from handrail.proof import Budget, Certificates, certify, sealed_certificates
 from handrail.rulebook import AnyConstraints, Rulebook, constraints_of, load_constraints
 
@@ -202,11 +201,12 @@ def _observed_shape(policy: Policy) -> tuple[int, ...]:
     said = getattr(module, "observation_shape", None)
     if isinstance(said, tuple):
         return said
-    first = first_layer(module)
-    if type(first) is nn.Linear:
-        return (first.in_features,)
+    known = n_observed(module)
+    if known is not None:
+        return (known,)
+    name = type(first_layer(module)).__name__
     raise InvalidArgument(
-        f"What the policy observes cannot be told from its first layer, {type(first).__name__}. "
+        f"What the policy observes cannot be told from its first layer, {name}. "
         "Give some states=(n, *observation_shape), or its constraints."
     )
 

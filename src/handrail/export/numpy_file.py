@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from handrail._storage import to_json
 from handrail._types import Array
@@ -100,16 +100,21 @@ def _arrays(module: nn.Module) -> dict[str, NDArray[Any]]:
             f"with at most one activation behind it ({', '.join(ACTIVATIONS)}), as torch has them. "
             "Export it as ONNX, which holds any network."
         )
-    arrays: dict[str, NDArray[Any]] = {}
-    for k, layer in enumerate(layers.linear):
-        bias = layer.weight.new_zeros(layer.out_features) if layer.bias is None else layer.bias
-        arrays[f"weight_{k}"], arrays[f"bias_{k}"] = _array(layer.weight.T), _array(bias)
-    arrays["activations"] = np.array([activation.name for activation in layers.activations])
-    return arrays
+    weights, biases = _weights(layers)
+    return {
+        **{f"weight_{k}": np.ascontiguousarray(weight.T) for k, weight in enumerate(weights)},
+        **{f"bias_{k}": bias for k, bias in enumerate(biases)},
+        "activations": np.array([activation.name for activation in layers.activations]),
+    }
 
 
-def _array(tensor: Tensor) -> NDArray[Any]:
-    return np.ascontiguousarray(tensor.detach().cpu().numpy())
+def _weights(layers: Layers) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+    """A scaling in front is part of the first layer then, in float64."""
+    arrays = layers.arrays()
+    precision = np.float64 if layers.front else str(layers.dtype).removeprefix("torch.")
+    return [w.astype(precision) for w in arrays.weights], [
+        b.astype(precision) for b in arrays.biases
+    ]
 
 
 def _packed(arrays: dict[str, NDArray[Any]]) -> bytes:

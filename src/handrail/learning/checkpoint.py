@@ -77,6 +77,7 @@ class _Architecture(BaseModel):
     hidden: list[Annotated[int, Field(ge=1, lt=2**31)]]
     activation: str
     dtype: str
+    scaled: bool = False
 
 
 @final
@@ -283,7 +284,7 @@ class Checkpoint:
         return tensors, {
             "format": STATE_FORMAT,
             "settings": self.settings.model_dump(),
-            "architecture": None if architecture is None else asdict(architecture),
+            "architecture": None if architecture is None else architecture.describe(),
             "environment": None if self.environment is None else self.environment.model_dump(),
             "quantity": self.policy.quantity.name,
             "std": self.policy.std,
@@ -412,7 +413,7 @@ def _architecture(described: _Architecture | None, weights: Tensors) -> Architec
         raise InvalidRun(
             f"its weights are those of hidden layers of {widths[:-1]}, not of {described.hidden}."
         )
-    return Architecture(tuple(described.hidden), described.activation, described.dtype)
+    return Architecture(**{**described.model_dump(), "hidden": tuple(described.hidden)})
 
 
 def _rows(tensors: Tensors, labels: tuple[str, ...], quantity: Quantity) -> Rows | None:

@@ -17,10 +17,12 @@ from handrail.policies.categorical import CategoricalPolicy, as_categorical
 from handrail.policies.fused_network import FusedNetwork
 from handrail.policies.gaussian import GaussianPolicy
 from handrail.policies.joint_network import joined, mirrored
-from handrail.policies.layers import LayerArrays, Layers, Refusal, first_layer
+from handrail.policies.layer_arrays import LayerArrays
+from handrail.policies.layers import Layers, Refusal, first_layer, n_observed
 from handrail.policies.network import Architecture, Tensors, load_weights, pack_policy
 from handrail.policies.policy import ROWS_PER_PASS, Actions, Policy
 from handrail.policies.quantity import MEAN, PROBABILITY, Quantity, quantity_named
+from handrail.policies.scaler import Scaler
 from handrail.policies.spaces import Spaces, action_limits, check_fit, clipped, clipping, spaces_of
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "Quantity",
     "Rectifier",
     "Refusal",
+    "Scaler",
     "Shape",
     "SideBySide",
     "Sigmoidal",
@@ -59,6 +62,7 @@ __all__ = [
     "joined",
     "load_weights",
     "mirrored",
+    "n_observed",
     "pack_policy",
     "quantity_named",
     "spaces_of",

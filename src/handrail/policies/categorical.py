@@ -16,6 +16,7 @@ from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.policies.network import fresh_network
 from handrail.policies.policy import Actions, Policy
 from handrail.policies.quantity import PROBABILITY, Quantity
+from handrail.policies.scaler import Scale
 from handrail.policies.spaces import discrete_spaces
 
 
@@ -38,7 +39,8 @@ class CategoricalPolicy(Policy):
         activation: str = "relu",
         seed: int = 0,
         dtype: torch.dtype = torch.float64,
-        scale: Sequence[float] | None = None,
+        scale: Scale | None = None,
+        centre: Sequence[float] | None = None,
     ) -> CategoricalPolicy:
         """A fresh fully connected network with PyTorch's standard initialisation.
 
@@ -49,12 +51,17 @@ class CategoricalPolicy(Policy):
             activation: a name of `policies.ACTIVATIONS`: relu, tanh, gelu, …
             seed: of the initial weights; the global random state is left alone.
             dtype: of the weights, float64 or float32.
-            scale: (n_observations,) typical sizes of observations that are far from 1; the first
-                weights are divided by them.
+            scale: (n_observations,) typical sizes of the observations, where they are far from 1
+                or from each other, or "auto" for half their ranges: a fixed first layer divides by
+                them. Constraints stay in the observations' own units.
+            centre: (n_observations,) typical values, which that layer takes off first; of "auto"
+                the middles of the ranges, else 0.
         """
         observations, actions = discrete_spaces(env_or_spaces)
-        shape, n_actions = observations.shape, int(actions.n)
-        return cls(fresh_network(shape, n_actions, hidden, activation, seed, dtype, scale))
+        n_actions = int(actions.n)
+        return cls(
+            fresh_network(observations, n_actions, hidden, activation, seed, dtype, scale, centre)
+        )
 
     def with_module(self, module: nn.Module) -> CategoricalPolicy:
         """The softmax over another network."""

@@ -20,13 +20,14 @@ from handrail.policies.layers import Layers
 
 @final
 class FusedNetwork:
-    """Linear, ReLU, Linear in float64 on the CPU: the paper's network.
+    """Linear, ReLU, Linear in float64 on the CPU: the paper's network, maybe of scaled states.
 
     The arrays are views of the torch parameters, so an in-place update is seen at once.
     """
 
     def __init__(self, layers: Layers) -> None:
         self._flattens = layers.flattens
+        self._front = None if layers.front is None else layers.front.arrays()
         inward, inward_bias, outward, outward_bias = (
             parameter.detach().numpy() for parameter in layers.parameters
         )
@@ -59,9 +60,10 @@ class FusedNetwork:
 
         draw, (inward, inward_bias, outward, outward_bias) = compiled.draw, self._weights
         shape, uniform, flat = (self.n_observations,), rng.random, self._flat
+        scaled = self._front is not None
 
         def draw_one(state: Array) -> int:
-            if state.shape != shape:
+            if scaled or state.shape != shape:
                 state = flat(state[None])[0]
             return draw(inward, inward_bias, outward, outward_bias, state, uniform())
 
@@ -106,7 +108,7 @@ class FusedNetwork:
     def copy(self) -> FusedNetwork:
         """The network as it is now, whatever becomes of the parameters."""
         other = FusedNetwork.__new__(FusedNetwork)
-        other._flattens = self._flattens
+        other._flattens, other._front = self._flattens, self._front
         inward, inward_bias, outward, outward_bias = (one.copy() for one in self._weights)
         other._weights = (inward, inward_bias, outward, outward_bias)
         return other
@@ -114,7 +116,7 @@ class FusedNetwork:
     def has_shape_of(self, other: FusedNetwork) -> bool:
         """Whether it is the same network but for the weights."""
         pairs = zip(self._weights, other._weights, strict=True)
-        return all(one.shape == another.shape for one, another in pairs)
+        return other._front is self._front and all(one.shape == two.shape for one, two in pairs)
 
     def changes_since(self, old: FusedNetwork, functional: Array, low: Array, high: Array) -> Array:
         """Between what (n, 2) functional · outputs has changed, everywhere in n boxes.
@@ -127,6 +129,7 @@ class FusedNetwork:
         """
         from handrail.policies import _passes as compiled
 
+        low, high = np.sort([self._flat(low), self._flat(high)], axis=0)
         bounds = compiled.changes(
             *old._toward(functional),
             *self._toward(functional),
@@ -147,6 +150,9 @@ class FusedNetwork:
             raise ValueError(
                 f"shape {states.shape[1:]}, where the network takes {(self.n_observations,)}"
             )
+        if self._front is not None:
+            factor, offset = self._front
+            flat = flat * factor + offset
         return np.ascontiguousarray(flat, dtype=np.float64)
 
 

@@ -17,6 +17,7 @@ from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.policies.network import fresh_network
 from handrail.policies.policy import Actions, Policy
 from handrail.policies.quantity import MEAN, Quantity
+from handrail.policies.scaler import Scale
 from handrail.policies.spaces import continuous_spaces
 from handrail.settings import DEFAULT_STD
 
@@ -57,8 +58,9 @@ class GaussianPolicy(Policy):
         activation: str = "relu",
         seed: int = 0,
         dtype: torch.dtype = torch.float64,
-        scale: Sequence[float] | None = None,
+        scale: Scale | None = None,
         std: float = DEFAULT_STD,
+        centre: Sequence[float] | None = None,
     ) -> GaussianPolicy:
         """A fresh fully connected network with PyTorch's standard initialisation.
 
@@ -69,13 +71,18 @@ class GaussianPolicy(Policy):
             activation: a name of `policies.ACTIVATIONS`: relu, tanh, gelu, …
             seed: of the initial weights; the global random state is left alone.
             dtype: of the weights, float64 or float32.
-            scale: (n_observations,) typical sizes of observations that are far from 1; the first
-                weights are divided by them.
+            scale: (n_observations,) typical sizes of the observations, where they are far from 1
+                or from each other, or "auto" for half their ranges: a fixed first layer divides by
+                them. Constraints stay in the observations' own units.
             std: standard deviation as a part of half the range of each action.
+            centre: (n_observations,) typical values, which that layer takes off first; of "auto"
+                the middles of the ranges, else 0.
         """
         observations, actions = continuous_spaces(env_or_spaces)
-        shape, n_actions = observations.shape, int(actions.shape[0])
-        network = fresh_network(shape, n_actions, hidden, activation, seed, dtype, scale)
+        n_actions = int(actions.shape[0])
+        network = fresh_network(
+            observations, n_actions, hidden, activation, seed, dtype, scale, centre
+        )
         if isinstance(std, bool) or not isinstance(std, Real) or not 0.0 < float(std) < np.inf:
             raise InvalidPolicy(
                 f"`std` must be one positive number, a part of half the range of each action, but "

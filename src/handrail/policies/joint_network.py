@@ -17,8 +17,9 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from handrail._types import Array
+from handrail.errors import InvalidPolicy
 from handrail.policies.activation import IDENTITY, side_by_side
-from handrail.policies.layers import LayerArrays
+from handrail.policies.layer_arrays import LayerArrays
 
 
 def joined(first: LayerArrays, second: LayerArrays) -> LayerArrays:
@@ -33,7 +34,26 @@ def joined(first: LayerArrays, second: LayerArrays) -> LayerArrays:
         (np.concatenate([one.weights[0], other.weights[0]]), *_blocks(one.weights, other.weights)),
         tuple(map(np.concatenate, zip(one.biases, other.biases, strict=True))),
         tuple(side_by_side((a, len(b)), (c, len(d))) for a, b, c, d in pairs),
+        _gains(one, other),
+        None
+        if one.summed is None and other.summed is None
+        else tuple(map(np.concatenate, zip(one.bias_sizes, other.bias_sizes, strict=True))),
     )
+
+
+def _gains(one: LayerArrays, other: LayerArrays) -> tuple[Array | None, ...] | None:
+    """What observations are added with, in either."""
+    if one.gains is None and other.gains is None:
+        return None
+    n = one.n_observations
+    found: list[Array | None] = []
+    for k, sizes in enumerate(zip(one.biases, other.biases, strict=True)):
+        gains = one.gain_at(k), other.gain_at(k)
+        both = zip(gains, sizes, strict=True)
+        blocks = [np.zeros((len(bias), n)) if gain is None else gain for gain, bias in both]
+        neither = all(gain is None for gain in gains)
+        found.append(None if neither else np.concatenate(blocks))
+    return tuple(found)
 
 
 def mirrored(layers: LayerArrays, matrix: Array) -> LayerArrays:
@@ -44,11 +64,19 @@ def mirrored(layers: LayerArrays, matrix: Array) -> LayerArrays:
     """
     if np.isin(matrix, (-1.0, 0.0, 1.0)).all() and (np.count_nonzero(matrix, axis=0) <= 1).all():
         inward, *weights = layers.weights
-        return replace(layers, weights=(inward @ matrix, *weights))
+        gains = layers.gains and tuple(one if one is None else one @ matrix for one in layers.gains)
+        return replace(layers, weights=(inward @ matrix, *weights), gains=gains)
+    if layers.gains is not None:
+        raise InvalidPolicy(
+            "Nothing can be proven about a network beside a controller in a mirror that mixes "
+            "observations. It can be held (prove=False)."
+        )
+    nothing = np.zeros(len(matrix))
     return LayerArrays(
         (matrix, *layers.weights),
-        (np.zeros(len(matrix)), *layers.biases),
+        (nothing, *layers.biases),
         (IDENTITY, *layers.activations),
+        summed=layers.summed and (nothing, *layers.summed),
     )
 
 
@@ -58,6 +86,8 @@ def _deepened(layers: LayerArrays, depth: int) -> LayerArrays:
         layers.weights + more * (np.eye(width),),
         layers.biases + more * (np.zeros(width),),
         layers.activations + more * (IDENTITY,),
+        layers.gains and layers.gains + more * (None,),
+        layers.summed and layers.summed + more * (np.zeros(width),),
     )
 
 

@@ -1,4 +1,4 @@
-"""The one reader of plain networks: Linear layers with activations between them.
+"""The one reader of plain networks: Linear layers with activations between them, maybe scaled.
 
 Proofs, exports, the tangent kernel's closed form and the fast passes do not call a network, they
 compute what it would say, from its weights. That is right only if the network is nothing but its
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -31,6 +31,8 @@ from handrail.policies.activation import (
     Activation,
     FloatArray,
 )
+from handrail.policies.layer_arrays import LayerArrays
+from handrail.policies.scaler import Scaler
 
 _DTYPES = (torch.float64, torch.float32)
 
@@ -48,15 +50,17 @@ _OPTIONS: dict[type[nn.Module], tuple[str, ...]] = {
     nn.Identity: (),
     nn.Flatten: ("start_dim", "end_dim"),
     nn.Dropout: ("training",),
+    Scaler: (),
     **{kind: activation.options for kind, activation in ACTIVATION_OF.items()},
 }
 
 # As torch makes them.
 _FORWARDS = {kind: kind.forward for kind in _OPTIONS}
-_ATTRIBUTES = {
-    kind: frozenset((nn.Linear(1, 1, device="meta") if kind is nn.Linear else kind()).__dict__)
-    for kind in _OPTIONS
+_ARGUMENTS: dict[type[nn.Module], tuple[Any, ...]] = {
+    nn.Linear: (1, 1, True, "meta"),
+    Scaler: ([1.0], [0.0]),
 }
+_ATTRIBUTES = {kind: frozenset(kind(*_ARGUMENTS.get(kind, ())).__dict__) for kind in _OPTIONS}
 
 _data_ptr = Tensor.data_ptr
 
@@ -89,17 +93,20 @@ class Passed(NamedTuple):
 class Layers:
     """z = σ_L(W_L … σ_1(W_1 s + b_1) … + b_L): the network that a module is, at any weights.
 
+    Of s, or of f s + o where a `Scaler` stands in front.
+
     Attributes:
         linear: first to last.
         activations: one behind each of them, `IDENTITY` for none.
         flattens: whether observations of several axes are flattened in front.
+        front: what scales observations then; None if nothing does.
         parameters: in the order of the module.
         dtype: of all of them.
     """
 
     def __init__(self, module: nn.Module, plan: _Plan) -> None:
         self.linear, self.activations = tuple(plan.linear), tuple(plan.activations)
-        self.flattens = plan.flattens
+        self.flattens, self.front = plan.flattens, plan.front
         self.parameters = tuple(p for layer in self.linear for _, p in _own(layer))
         self.dtype = self.parameters[0].dtype
         # All that `is_current` compares with.
@@ -109,6 +116,9 @@ class Layers:
             (layer, layer.weight, layer.bias, layer.weight.stride(), layer.weight.numel())
             for layer in self.linear
         ]
+        scalings = [part._buffers for part in parts if isinstance(part, Scaler)]
+        self._fixed = [(buffers, name) for buffers in scalings for name in buffers]
+        self._fixed_tensors = [buffers[name] for buffers, name in self._fixed]
         self._addresses = [p.data_ptr() for p in self.parameters]
         self._children = [
             (part, tuple(part._modules.values())) for part in parts if type(part) is nn.Sequential
@@ -162,7 +172,12 @@ class Layers:
         for part, name, value in self._options:
             if getattr(part, name) != value:
                 return False
-        return list(map(_data_ptr, self.parameters)) == self._addresses and not any(_GLOBAL_HOOKS)
+        fixed = [buffers.get(name) for buffers, name in self._fixed]
+        return (
+            list(map(_data_ptr, self.parameters)) == self._addresses
+            and all(map(is_, fixed, self._fixed_tensors))
+            and not any(_GLOBAL_HOOKS)
+        )
 
     @property
     def trainable(self) -> bool:
@@ -175,18 +190,23 @@ class Layers:
         return self.linear[0].in_features
 
     def arrays(self) -> LayerArrays:
-        """A copy of the present weights in float64."""
+        """A copy of the present weights in float64, a scaling in front part of the first."""
         weights, biases = [], []
         for layer in self.linear:
             weights.append(_exact(layer.weight))
             biases.append(
                 np.zeros(layer.out_features) if layer.bias is None else _exact(layer.bias)
             )
-        return LayerArrays(tuple(weights), tuple(biases), self.activations)
+        arrays = LayerArrays(tuple(weights), tuple(biases), self.activations)
+        if self.front is None:
+            return arrays
+        return arrays.behind(_exact(self.front.factor), _exact(self.front.offset))
 
     def in_float64(self) -> nn.Sequential:
         """A network of its own that computes the same in float64, parameter by parameter."""
         layers: list[nn.Module] = [nn.Flatten()] if self.flattens else []
+        if self.front is not None:
+            layers.append(copy.deepcopy(self.front).double())
         for layer, activation in zip(self.linear, self.activations, strict=True):
             layers.append(_linear_in_float64(layer))
             if activation is not IDENTITY:
@@ -207,6 +227,8 @@ class Layers:
         inputs: list[Tensor] = []
         slopes: list[Tensor | None] = []
         signal = states.flatten(1) if self.flattens else states
+        if self.front is not None:
+            signal = self.front(signal)
         for layer, activation in zip(self.linear, self.activations, strict=True):
             inputs.append(signal)
             signal = functional.linear(signal, layer.weight, layer.bias)
@@ -239,6 +261,7 @@ class NumpyPass:
         self._flattens = layers.flattens
         self._shape = (layers.n_observations,)
         self._dtype = np.dtype(str(layers.dtype).removeprefix("torch."))
+        self._front = None if layers.front is None else layers.front.arrays()
         self._steps = tuple(
             (
                 layer.weight.detach().numpy(),
@@ -261,6 +284,9 @@ class NumpyPass:
             signal = signal.ravel()
         if signal.shape != self._shape:
             raise ValueError(f"shape {signal.shape}, where the network takes {self._shape}")
+        if self._front is not None:
+            factor, offset = self._front
+            signal = signal * factor + offset
         for weight, bias, activate in self._steps:
             signal = weight.dot(signal)
             if bias is not None:
@@ -270,52 +296,17 @@ class NumpyPass:
         return signal.astype(np.float64, copy=False)
 
 
-@final
-@dataclass(frozen=True)
-class LayerArrays:
-    """The layers at given weights, as float64 arrays: what a proof is about.
-
-    Attributes:
-        weights: one (n_out, n_in) per layer.
-        biases: one (n_out,) per layer.
-        activations: one behind each layer.
-    """
-
-    weights: tuple[Array, ...]
-    biases: tuple[Array, ...]
-    activations: tuple[Activation, ...]
-
-    @property
-    def n_observations(self) -> int:
-        """Length of a state."""
-        return int(self.weights[0].shape[1])
-
-    @property
-    def n_outputs(self) -> int:
-        """How many numbers the network returns."""
-        return len(self.biases[-1])
-
-    def is_finite(self) -> bool:
-        """Whether no weight is infinite or NaN."""
-        return all(np.isfinite(part).all() for part in (*self.weights, *self.biases))
-
-    def outputs(self, states: Array) -> Array:
-        """Raw outputs (n, n_outputs) at states (n, n_observations)."""
-        signal = states
-        for weight, bias, activation in zip(
-            self.weights, self.biases, self.activations, strict=True
-        ):
-            signal = signal @ weight.T + bias
-            if activation is not IDENTITY:
-                signal = np.asarray(activation.value(signal), dtype=np.float64)
-        return signal
-
-
 def first_layer(module: nn.Module) -> nn.Module:
     """Of nested sequences, what sees observations first; any other module is one layer."""
     while type(module) is nn.Sequential and len(module):
         module = module[0]
     return module
+
+
+def n_observed(module: nn.Module) -> int | None:
+    """How many numbers a network takes, where its first layer tells."""
+    first = first_layer(module)
+    return first.in_features if isinstance(first, nn.Linear | Scaler) else None
 
 
 @final
@@ -326,6 +317,7 @@ class _Plan:
         self.linear: list[nn.Linear] = []
         self.activations: list[Activation] = []
         self.flattens = False
+        self.front: Scaler | None = None
         self._seen: set[int] = set()
 
     def add(self, part: nn.Module) -> str:
@@ -336,11 +328,19 @@ class _Plan:
             if self.linear:
                 return "is not in front of all others"
             self.flattens = True
+        if isinstance(part, Scaler):
+            return self._add_scaling(part)
         activation = ACTIVATION_OF.get(type(part))
         if activation is not None:
             if not self.linear or self.activations[-1] is not IDENTITY:
                 return "does not follow a Linear layer"
             self.activations[-1] = activation
+        return ""
+
+    def _add_scaling(self, scaling: Scaler) -> str:
+        if self.linear or self.front is not None:
+            return "is not in front of all others"
+        self.front = scaling
         return ""
 
     def _add_linear(self, layer: nn.Linear) -> str:
@@ -353,6 +353,12 @@ class _Plan:
                 return f"does not fit {before.weight.shape[0]} outputs of the layer before"
             if before.weight.dtype != layer.weight.dtype:
                 return "has another precision than the layer before"
+        elif self.front is not None:
+            if self.front.in_features != layer.weight.shape[1]:
+                return f"does not fit {self.front.in_features} scaled observations"
+            given, weight = self.front.factor, layer.weight
+            if (given.dtype, given.device) != (weight.dtype, weight.device):
+                return "has another precision or device than the scaling before"
         self._seen.update(own)
         self.linear.append(layer)
         self.activations.append(IDENTITY)
@@ -371,7 +377,18 @@ def _oddity(part: nn.Module) -> str:
     replaced = [name for name in added if name in ("weight", "bias") or hasattr(kind, name)]
     if replaced or kind.forward is not _FORWARDS[kind]:
         return f"has {' and '.join(sorted(replaced)) or 'forward'} replaced"
-    return _oddity_of_weights(part) if isinstance(part, nn.Linear) else _oddity_of_options(part)
+    if isinstance(part, nn.Linear):
+        return _oddity_of_weights(part)
+    return _oddity_of_scaling(part) if isinstance(part, Scaler) else _oddity_of_options(part)
+
+
+def _oddity_of_scaling(part: Scaler) -> str:
+    known = part._buffers.get("factor"), part._buffers.get("offset")
+    if part._parameters or part._modules or len(part._buffers) != 2:
+        return "has weights or layers of its own"
+    if any(one is None or one.shape != (part.in_features,) for one in known):
+        return "has no factor and offset for each number"
+    return "" if bool((part.factor != 0.0).all()) else "has a factor of 0"
 
 
 def _oddity_of_options(part: nn.Module) -> str:

@@ -7,15 +7,17 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, final
 
+import gymnasium as gym
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from handrail.errors import InvalidPolicy, InvalidRun
 from handrail.policies.activation import ACTIVATIONS, IDENTITY
 from handrail.policies.layers import Layers, Refusal
 from handrail.policies.policy import Policy
+from handrail.policies.scaler import Scale, Scaler, input_scaling
 
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
@@ -29,11 +31,13 @@ class Architecture:
         hidden: widths of the hidden layers.
         activation: a key of `ACTIVATIONS`.
         dtype: "float64" or "float32".
+        scaled: whether a `Scaler` stands in front; its numbers are saved as weights are.
     """
 
     hidden: tuple[int, ...]
     activation: str = "relu"
     dtype: str = "float64"
+    scaled: bool = False
 
     def __post_init__(self) -> None:
         if self.activation not in ACTIVATIONS:
@@ -49,35 +53,44 @@ class Architecture:
                 f"Hidden widths must be positive integers, but got {list(self.hidden)!r}."
             )
 
-    def build(
-        self,
-        observation_shape: Sequence[int],
-        n_actions: int,
-        seed: int,
-        scale: Sequence[float] | None = None,
-    ) -> nn.Sequential:
+    def build(self, observation_shape: Sequence[int], n_actions: int, seed: int) -> nn.Sequential:
         """A network with PyTorch's standard initialisation; the global random state is left alone.
+
+        Of a scaled one the numbers are still to be loaded.
 
         Args:
             observation_shape: of one observation; more than one axis is flattened.
             n_actions: outputs.
             seed: of the weights.
-            scale: (n_observations,) typical sizes of the observations. The first weights are
-                divided by them, so that every observation matters alike at the start.
         """
+        n = int(np.prod(observation_shape))
+        front = Scaler(np.ones(n), np.zeros(n), self.precision) if self.scaled else None
+        return self.build_behind(front, observation_shape, n_actions, seed)
+
+    def build_behind(
+        self, front: Scaler | None, observation_shape: Sequence[int], n_actions: int, seed: int
+    ) -> nn.Sequential:
+        """The same behind a scaling of what is observed."""
         widths = [int(np.prod(observation_shape)), *self.hidden, n_actions]
         layers: list[nn.Module] = [nn.Flatten()] if len(observation_shape) > 1 else []
+        layers += [] if front is None else [front]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             for n_in, n_out in pairwise(widths):
                 layers += [
-                    _linear(n_in, n_out, _DTYPES[self.dtype]),
+                    _linear(n_in, n_out, self.precision),
                     ACTIVATIONS[self.activation].kind(),
                 ]
-        module = nn.Sequential(*layers[:-1])
-        if scale is not None:
-            _divide_first_weights(module, scale, widths[0])
-        return module
+        return nn.Sequential(*layers[:-1])
+
+    @property
+    def precision(self) -> torch.dtype:
+        """As torch has it."""
+        return _DTYPES[self.dtype]
+
+    def describe(self) -> dict[str, Any]:
+        """Plain values; files of before scaling was a layer say nothing of it."""
+        return {name: one for name, one in asdict(self).items() if one or name != "scaled"}
 
     @classmethod
     def of(cls, module: nn.Module) -> Architecture | None:
@@ -85,7 +98,8 @@ class Architecture:
         layers = Layers.of(module)
         if isinstance(layers, Refusal):
             return None
-        first, n = int(layers.flattens), len(layers.linear)
+        scaled, n = layers.front is not None, len(layers.linear)
+        first = int(layers.flattens) + int(scaled)
         built = [f"{first + 2 * k}.{part}" for k in range(n) for part in ("weight", "bias")]
         *between, last = layers.activations
         if (
@@ -97,23 +111,25 @@ class Architecture:
             return None
         hidden = tuple(layer.out_features for layer in layers.linear[:-1])
         activation = between[0].name if between else cls.activation
-        return cls(hidden, activation, str(layers.dtype).removeprefix("torch."))
+        return cls(hidden, activation, str(layers.dtype).removeprefix("torch."), scaled)
 
 
 def fresh_network(
-    observation_shape: Sequence[int],
+    observations: gym.spaces.Box,
     n_actions: int,
     hidden: Sequence[int],
     activation: str,
     seed: int,
     dtype: torch.dtype,
-    scale: Sequence[float] | None,
+    scale: Scale | None,
+    centre: Sequence[float] | None,
 ) -> nn.Sequential:
     """A network as `mlp` of a policy describes it."""
     if isinstance(hidden, int):
         raise InvalidPolicy(f"`hidden` lists the widths of the hidden layers: [{hidden}].")
     architecture = Architecture(tuple(hidden), activation, str(dtype).removeprefix("torch."))
-    return architecture.build(observation_shape, n_actions, seed, scale)
+    front = input_scaling(observations, scale, centre, architecture.precision)
+    return architecture.build_behind(front, observations.shape, n_actions, seed)
 
 
 def _linear(n_in: int, n_out: int, dtype: torch.dtype) -> nn.Linear:
@@ -128,21 +144,6 @@ def _linear(n_in: int, n_out: int, dtype: torch.dtype) -> nn.Linear:
     return layer
 
 
-def _divide_first_weights(
-    module: nn.Sequential, scale: Sequence[float], n_observations: int
-) -> None:
-    sizes = np.asarray(scale, dtype=np.float64)
-    if sizes.shape != (n_observations,) or not (np.isfinite(sizes) & (sizes > 0.0)).all():
-        raise InvalidPolicy(
-            f"`scale` needs a positive typical size for each of the {n_observations} observations, "
-            f"but got {list(scale)!r}."
-        )
-    first = next(layer for layer in module if isinstance(layer, nn.Linear))
-    with torch.no_grad():
-        divisor: Tensor = torch.as_tensor(sizes).to(first.weight)
-        first.weight.div_(divisor)
-
-
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -150,7 +151,7 @@ def pack_policy(policy: Policy) -> tuple[Tensors, dict[str, Any] | None]:
     """The weights, and the architecture where it is known."""
     weights = {name: value.detach().cpu().numpy() for name, value in _weights(policy).items()}
     architecture = Architecture.of(policy.module)
-    return weights, None if architecture is None else asdict(architecture)
+    return weights, None if architecture is None else architecture.describe()
 
 
 def load_weights(policy: Policy, weights: Mapping[str, NDArray[Any]]) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from handrail._types import Array
 from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.policies.fused_network import FusedNetwork
-from handrail.policies.layers import Layers, NumpyPass, first_layer
+from handrail.policies.layers import Layers, NumpyPass, n_observed
 from handrail.policies.quantity import Quantity
 
 # Rows in one forward pass: (rows, 5000) activations that stay in the cache.
@@ -225,8 +225,8 @@ class Policy(ABC):
         )
 
     def _expectation(self) -> str:
-        first = first_layer(self.module)
-        return f"; it observes {first.in_features} values" if isinstance(first, nn.Linear) else ""
+        known = n_observed(self.module)
+        return "" if known is None else f"; it observes {known} values"
 
     def _not_finite(self, state: NDArray[Any]) -> InvalidPolicy:
         where = state.tolist() if state.size <= 12 else f"an observation of shape {state.shape}"

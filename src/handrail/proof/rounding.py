@@ -26,6 +26,11 @@ _Size = Callable[[Activation, Array], Array]
 # An activation, and a log-sum-exp: units in the last place of what it is given and returns.
 _ULPS = 8.0
 
+# Operations on every term of a layer with a scaling or a controller, besides its sum: f s, + o,
+# the products W f that we take beforehand, the sum with the controller; and some to spare. The
+# biases that we add up beforehand have as many terms as the layer: twice its own, in all.
+_SCALED = 8
+
 # These bounds are computed in float64, too: sums of up to a million terms are off by less.
 _OUTWARD = 1.0 + 2.0**-30
 
@@ -183,14 +188,21 @@ def _carried(
     layers: LayerArrays, size: Array, error: Array, used: Arithmetic, size_behind: _Size
 ) -> tuple[Array, Array]:
     """Sizes and errors, layer by layer; NaN or infinite if anything might overflow."""
+    observed, observed_error = size, error
     largest = (size + error).max(axis=1)
-    for weight, bias, activation in zip(
-        layers.weights, layers.biases, layers.activations, strict=True
-    ):
+    steps = zip(layers.weights, layers.bias_sizes, layers.activations, strict=True)
+    for index, (weight, added, activation) in enumerate(steps):
         absolute, terms = np.abs(weight).T, weight.shape[1] + 2
-        computed = (size + error) @ absolute + np.abs(bias)
-        error = error @ absolute + _gamma(terms, used) * computed + 2.0 * terms * used.tiny
-        size = size @ absolute + np.abs(bias)
+        if layers.summed is not None:
+            terms = 2 * terms + _SCALED
+        computed = (size + error) @ absolute + added
+        size, error = size @ absolute + added, error @ absolute
+        gain = layers.gain_at(index)
+        if gain is not None:
+            beside, terms = np.abs(gain).T, terms + gain.shape[1] + 2
+            computed = computed + (observed + observed_error) @ beside
+            size, error = size + observed @ beside, error + observed_error @ beside
+        error = error + _gamma(terms, used) * computed + 2.0 * terms * used.tiny
         largest = np.maximum(largest, computed.max(axis=1))
         if activation is not IDENTITY:
             size = size_behind(activation, size)

@@ -30,9 +30,8 @@ from handrail.rulebook.picture import Picture, build_picture
 from handrail.rulebook.requirement import DeclaredActions, Requirement
 from handrail.rulebook.schema import File
 from handrail.rulebook.source import KeyPath, Source, in_words, read
-from handrail.settings import DEFAULT_STD, RunSettings, selection_in_full
+from handrail.settings import DEFAULT_STD, Network, RunSettings, selection_in_full
 
-_SCALE: KeyPath = ("settings", "network", "scale")
 _STD: KeyPath = ("settings", "network", "std")
 _NESTED = ("network", "selection")
 _IDLE_STD = "it is how widely continuous actions vary, but these are discrete. Leave it out."
@@ -138,7 +137,17 @@ class Rulebook:
     def scale(self) -> tuple[float, ...]:
         """The typical size of each observation, in their order; 1 where the file says nothing."""
         scale = self.settings.network.scale
-        return tuple(scale.get(name, 1.0) for name in self.observations)
+        known = {} if scale == "auto" else scale
+        return tuple(known.get(name, 1.0) for name in self.observations)
+
+    def input_scaling(self) -> dict[str, Any]:
+        """What `mlp` of a policy is told of it: `scale` and `centre`, as far as the file says."""
+        network, told = self.settings.network, dict[str, Any]()
+        if network.scale:
+            told["scale"] = "auto" if network.scale == "auto" else self.scale()
+        if network.centre:
+            told["centre"] = tuple(network.centre.get(name, 0.0) for name in self.observations)
+        return told
 
 
 def parse(text: str, name: str) -> Rulebook:
@@ -206,10 +215,10 @@ def with_settings(rulebook: Rulebook, **overrides: Any) -> Rulebook:
             for finding in described(error, inside=("settings",))
         ]
         raise InvalidRulebook("\n".join(lines)) from None
-    for name in settings.network.scale:
-        if name not in rulebook.observations:
-            message = unknown("observation", name, rulebook.observations)
-            raise InvalidRulebook(f"{rulebook.name}, {in_words(_SCALE)}: {message}")
+    for path in _scaled_names(settings.network):
+        if path[-1] not in rulebook.observations:
+            message = unknown("observation", path[-1], rulebook.observations)
+            raise InvalidRulebook(f"{rulebook.name}, {in_words(path[:-1])}: {message}")
     if _has_idle_std(settings, rulebook.quantity):
         raise InvalidRulebook(f"{rulebook.name}, {in_words(_STD)}: {_IDLE_STD}")
     return replace(rulebook, settings=settings)
@@ -241,11 +250,20 @@ def _same_kind(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return bool(new.get("strategy", before) == before)
 
 
+def _scaled_names(network: Network) -> list[tuple[str, ...]]:
+    """Where a file names observations of its network."""
+    scale = () if network.scale == "auto" else tuple(network.scale)
+    return [
+        *(("settings", "network", "scale", name) for name in scale),
+        *(("settings", "network", "centre", name) for name in network.centre),
+    ]
+
+
 def _check_scale(source: Source, file: File) -> None:
-    for name in file.settings.network.scale:
-        if name not in file.observations:
-            spot = source.spot((*_SCALE, name)).without_key()
-            raise spot.error(unknown("observation", name, file.observations))
+    for path in _scaled_names(file.settings.network):
+        if path[-1] not in file.observations:
+            spot = source.spot(path).without_key()
+            raise spot.error(unknown("observation", path[-1], file.observations))
 
 
 def _check_std(source: Source, file: File, actions: DeclaredActions) -> None:

@@ -49,7 +49,13 @@ from handrail.errors import (
 )
 from handrail.executors import computing_versions
 from handrail.learning import Checkpoint, Learner, Record, Reinforce, Seconds
-from handrail.policies import CategoricalPolicy, GaussianPolicy, Policy
+from handrail.policies import (
+    Architecture,
+    CategoricalPolicy,
+    GaussianPolicy,
+    Policy,
+    spaces_of,
+)
 from handrail.rulebook import Rulebook, parse, with_settings
 from handrail.runs.metrics import METRICS, TIMINGS, LogPosition, MetricsLog, read_records
 from handrail.settings import first_finding
@@ -313,18 +319,30 @@ def make_agent(rulebook: Rulebook, checkpoint: Checkpoint | None = None) -> Rein
             f"make_agent needs a Rulebook, but got {rulebook!r}. Load it first: "
             "make_agent(load_rulebook('cartpole'))."
         )
-    env = rulebook.make_environment()
-    policy, settings = make_policy(rulebook, env), rulebook.settings.learner
+    env, settings = rulebook.make_environment(), rulebook.settings.learner
+    policy = make_policy(rulebook, env)
+    if checkpoint is not None and _is_of_before(checkpoint, policy):
+        policy = policy.with_module(checkpoint.policy.build(spaces_of(env)).module)
     return Reinforce.with_settings(env, policy, rulebook, settings, checkpoint)
+
+
+def _is_of_before(checkpoint: Checkpoint, policy: Policy) -> bool:
+    """Whether scaling was not a layer yet, but in the first weights; that network goes on."""
+    saved, fresh = checkpoint.policy.architecture, Architecture.of(policy.module)
+    return saved is not None and fresh != saved and fresh == replace(saved, scaled=True)
 
 
 def make_policy(rulebook: Rulebook, env: gym.Env[Any, Any]) -> Policy:
     """A fresh network as a constraint file describes it."""
-    network, seed, scale = rulebook.settings.network, rulebook.settings.seed, rulebook.scale()
+    network, seed, scaling = (
+        rulebook.settings.network,
+        rulebook.settings.seed,
+        rulebook.input_scaling(),
+    )
     hidden, activation = network.hidden, network.activation
     if rulebook.quantity.is_continuous:
-        return GaussianPolicy.mlp(env, hidden, activation, seed, scale=scale, std=network.std)
-    return CategoricalPolicy.mlp(env, hidden, activation, seed, scale=scale)
+        return GaussianPolicy.mlp(env, hidden, activation, seed, std=network.std, **scaling)
+    return CategoricalPolicy.mlp(env, hidden, activation, seed, **scaling)
 
 
 def refuse_taken(folder: Path) -> None:
