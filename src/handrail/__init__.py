@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from handrail.constraints import Constraint as Constraint
     from handrail.constraints import Equal as Equal
     from handrail.constraints import Linear as Linear
+    from handrail.constraints import Lipschitz as Lipschitz
     from handrail.constraints import Mean as Mean
+    from handrail.constraints import Monotone as Monotone
     from handrail.constraints import Prefer as Prefer
     from handrail.constraints import Symmetric as Symmetric
     from handrail.constraints import Term as Term
@@ -98,7 +100,9 @@ _NAMES = {
         "Constraint",
         "Equal",
         "Linear",
+        "Lipschitz",
         "Mean",
+        "Monotone",
         "Prefer",
         "Symmetric",
         "Term",

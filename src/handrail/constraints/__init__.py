@@ -5,6 +5,7 @@ from handrail.constraints.any_of import AnyOf
 from handrail.constraints.barrier_condition import BarrierCondition, barrier, sampled_barrier
 from handrail.constraints.close_to import CloseTo
 from handrail.constraints.constraint import (
+    Action,
     Constraint,
     Mean,
     PlacedConstraint,
@@ -31,6 +32,7 @@ from handrail.constraints.pair import Difference, Paired, Twin
 from handrail.constraints.preference import Prefer
 from handrail.constraints.relation import Linear, Symmetric, Term
 from handrail.constraints.rows import Rows, concatenate
+from handrail.constraints.slope import Lipschitz, Monotone, SlopeBounded
 from handrail.constraints.tolerance import DEFAULT_TOLERANCE, Tolerance, check_tolerance
 from handrail.constraints.violations import (
     FreshMeasurement,
@@ -50,6 +52,7 @@ from handrail.constraints.words import (
 
 __all__ = [
     "DEFAULT_TOLERANCE",
+    "Action",
     "Amount",
     "AnyOf",
     "AtLeast",
@@ -66,12 +69,15 @@ __all__ = [
     "Expansion",
     "FreshMeasurement",
     "Linear",
+    "Lipschitz",
     "Mean",
+    "Monotone",
     "Paired",
     "PlacedConstraint",
     "Prefer",
     "Regional",
     "Rows",
+    "SlopeBounded",
     "Symmetric",
     "Term",
     "Tolerance",

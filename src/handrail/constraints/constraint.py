@@ -152,6 +152,11 @@ class PlacedConstraint(Constraint):
         """Whether it says something else at one state than at another."""
         return False
 
+    def margin_unit(self, scale: Array) -> float:
+        """In which margins are told, of a policy whose outputs have this scale (n_actions,)."""
+        rows = self.rows_at(self.states, len(scale))
+        return max(self.quantity.unit(one, scale) for one in np.unique(rows.weights, axis=0))
+
     def demands(self, n_actions: int) -> Sequence[Demand] | None:
         """What it says at every state, all of it; None if it relates several of them."""
         del n_actions
@@ -206,6 +211,14 @@ def _plain(value: Any) -> Any:
 def mapping_from(plain: Any) -> Any:
     """A list of pairs as a mapping again; anything else as it is."""
     return {key: amount_from(one) for key, one in plain} if isinstance(plain, list) else plain
+
+
+def action_from(plain: Any) -> Action:
+    """An action as `describe` told it."""
+    if isinstance(plain, Mapping):
+        return Mean(mapping_from(plain["mean"]))
+    action: Action = mapping_from(plain)
+    return action
 
 
 def amount_from(plain: Any) -> Any:

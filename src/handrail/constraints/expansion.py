@@ -155,9 +155,7 @@ def _sub_regions(constraint: Constraint, scale: Array) -> list[Regional]:
         if len(parts) == 1
         else [f"{constraint.name}, part {k + 1}" for k in range(len(parts))]
     )
-    # Actions that the policy does not have are refused here.
-    rows = constraint.rows_at(constraint.states, len(scale))
-    unit = max(constraint.quantity.unit(one, scale) for one in np.unique(rows.weights, axis=0))
+    unit = constraint.margin_unit(scale)  # actions that the policy does not have are refused here
     return [
         Regional(name, constraint, part, len(scale), unit, scale)
         for name, part in zip(names, parts, strict=True)
@@ -171,8 +169,8 @@ def refuse_wrong_types(constraints: Sequence[Constraint]) -> None:
     for constraint in constraints:
         if not isinstance(constraint, Constraint):
             raise InvalidConstraint(
-                "Expected constraints (AtLeast, AtMost, Equal, Between, Prefer, AnyOf, Linear, "
-                f"Symmetric), but got {type(constraint).__name__}."
+                "Expected constraints (AtLeast, AtMost, Equal, Between, Prefer, AnyOf, Monotone, "
+                f"Lipschitz, Linear, Symmetric), but got {type(constraint).__name__}."
             )
 
 

@@ -35,10 +35,10 @@ from handrail.constraints.constraint import (
     Action,
     Mean,
     PlacedConstraint,
+    action_from,
     action_sum,
     amount_from,
     as_mapping,
-    mapping_from,
     quantity_of,
     rows_of_demands,
     set_default_name,
@@ -183,10 +183,7 @@ class Bounded(PlacedConstraint):
     @override
     def from_description(cls, values: Mapping[str, Any]) -> Self:
         given = {name: amount_from(one) for name, one in values.items()}
-        action = values["action"]
-        if isinstance(action, Mapping):
-            return cls(**{**given, "action": Mean(mapping_from(action["mean"]))})
-        return cls(**{**given, "action": mapping_from(action)})
+        return cls(**{**given, "action": action_from(values["action"])})
 
 
 def _settled(action: Action) -> Action:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import final
 
 import numpy as np
+import torch
 
 from handrail._types import Array, Indices, Mask
 from handrail.constraints.words import counted
@@ -126,7 +127,20 @@ class Rows:
 
     def violations_of(self, policy: Policy) -> Array:
         """Of the policy as it is (n_rows,)."""
-        return self.violations(self.values(policy.outputs(self.states)))
+        return self.violations(self.values(self.outputs_of(policy)))
+
+    def outputs_of(self, policy: Policy) -> Array:
+        """Of the policy as it is (n_samples, n_actions), at the rows' states."""
+        return self.with_chords(policy, policy.outputs(self.states))
+
+    def with_chords(self, policy: Policy, outputs: Array) -> Array:
+        """Outputs with those of chords in float64: in float32 their ends are the same number."""
+        chords = self.raw & ~self.is_about_one_state()[self.row_of_sample]
+        if policy.dtype == torch.float64 or not chords.any():
+            return outputs
+        outputs, ends = outputs.copy(), self.states[chords]
+        outputs[chords] = policy.in_float64(ends).outputs(ends)
+        return outputs
 
     def is_equality(self) -> Mask:
         """Rows whose two bounds coincide (n_rows,)."""

@@ -116,7 +116,7 @@ class Violations:
 
 def measure_rows(policy: Policy, rows: Rows) -> Violations:
     """Evaluate every row with the real network."""
-    values = rows.values(policy.outputs(rows.states))
+    values = rows.values(rows.outputs_of(policy))
     violations = rows.violations(values)
     order = np.argsort(-violations, kind="stable")
     order = order[violations[order] > -np.inf]  # not of alternatives that are further away
@@ -149,16 +149,17 @@ def violations_together(
     ends = np.cumsum([len(states) for states in inputs])
     outputs = np.split(policy.outputs(np.concatenate(inputs)), ends[:-1])
     return [
-        _worst_of_each(one, part, len(states))
+        _worst_of_each(policy, one, part, len(states))
         for one, part, states in zip(said, outputs, blocks, strict=True)
     ]
 
 
-def _worst_of_each(said: Violated | Rows, outputs: Array, n_states: int) -> Array:
+def _worst_of_each(policy: Policy, said: Violated | Rows, outputs: Array, n_states: int) -> Array:
     """(n_states,) from the outputs at all that is looked at."""
     if not isinstance(said, Rows):
         return said(outputs)
-    worst: Array = said.violations(said.values(outputs)).reshape(n_states, -1).max(axis=1)
+    values = said.values(said.with_chords(policy, outputs))
+    worst: Array = said.violations(values).reshape(n_states, -1).max(axis=1)
     return worst
 
 

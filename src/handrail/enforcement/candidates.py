@@ -384,7 +384,7 @@ def required_returns(
         gradient: of the batch that the step learns from; None for a step on nothing else.
         step_size: α.
     """
-    model = Linearisation(policy, rows, policy.outputs(rows.states))
+    model = Linearisation(policy, rows, rows.outputs_of(policy))
     drift = model.values
     if gradient is not None:
         drift = drift + step_size * model.effect(gradient.direction)

@@ -189,7 +189,7 @@ class Closeness:
     def neighbourhood(self, rows: Rows, tolerance: float) -> Neighbourhood:
         """The first-order model around the present weights, which satisfy the rows."""
         rows = _nearest(Choices(rows, self._policy).rows, self._policy)
-        outputs = self._policy.outputs(rows.states)
+        outputs = rows.outputs_of(self._policy)
         model = Linearisation(self._policy, rows, outputs)
         anchor = self._anchor(model.policy)
         moved = (anchor.values - self._first.values).ravel()

@@ -164,7 +164,7 @@ class Choices:
         self._rows = rows
         self._far = np.zeros((0, 1))  # (n_choices, n_alternatives), inf of what was given up
         if rows.has_choices:
-            outputs = policy.outputs(rows.states)
+            outputs = rows.outputs_of(policy)
             distances = Targets(rows, 0.0).distances(outputs, policy.scale(outputs))
             self._far = rows.worst_of_alternatives(distances)
         self._chosen = self._nearest()

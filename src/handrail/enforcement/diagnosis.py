@@ -151,7 +151,7 @@ def diagnose(policy: Policy, constraints: AnyConstraints) -> Diagnosis:
     expansion = expand(constraints_of(constraints, policy), policy)
     rows = Choices(expansion.rows(), policy).rows
     n_points = 0 if expansion.fixed is None else len(Choices(expansion.fixed, policy).rows)
-    outputs = policy.outputs(rows.states)
+    outputs = rows.outputs_of(policy)
     model = Linearisation(policy, rows, outputs)
     neighbours = _nearly_coinciding(rows, n_points)
     conflicts = _conflicts(model, rows, _asked(rows, outputs), neighbours)

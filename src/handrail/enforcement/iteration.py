@@ -256,7 +256,7 @@ def _relinearise(
     policy: Policy, rows: Rows, tolerance: float, elsewhere: Elsewhere, history: list[Iteration]
 ) -> _Failure | None:
     """Step until satisfied; None if they are."""
-    outputs = policy.outputs(rows.states)
+    outputs = rows.outputs_of(policy)
     if _worst(rows, outputs) <= tolerance:
         return None
     impossible = impossible_at_one_state(rows)
@@ -384,7 +384,7 @@ def _line_search(
     step = 1.0
     for _ in range(_HALVINGS):
         take_step(policy, direction, step)
-        moved = policy.outputs(rows.states)
+        moved = rows.outputs_of(policy)
         if targets.shortfall(targets.position(moved)) < before:
             return step, moved
         restore(policy, start)

@@ -192,7 +192,7 @@ def predict_step(
     policy: Policy, gradient: PolicyGradient, rows: Rows, step_size: float
 ) -> PredictedStep:
     """Predict what the plain step on a batch does to the rows: one forward-mode pass."""
-    outputs = policy.outputs(rows.states)
+    outputs = rows.outputs_of(policy)
     model = Linearisation(policy, rows, outputs)
     drift = model.values + step_size * model.effect(gradient.direction)
     return PredictedStep(rows, model, outputs, gradient, step_size, drift)

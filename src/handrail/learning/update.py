@@ -121,7 +121,7 @@ def _unconstrained(
         step = predict_step(policy, gradient, rows, settings.step_size)
     with clock.at("updating"):
         _step(policy, gradient.direction, settings.step_size)
-    values = rows.values(policy.outputs(rows.states))
+    values = rows.values(rows.outputs_of(policy))
     return Update(
         batch_loss=gradient.loss,
         violation_before=violation,
@@ -147,7 +147,7 @@ def _one_step(
         returns = solve_returns(step, settings.objective, settings.soft)
     with clock.at("updating"):
         _step(policy, returns.gradient, settings.step_size)
-    values = rows.values(policy.outputs(rows.states))
+    values = rows.values(rows.outputs_of(policy))
     return Update(
         batch_loss=returns.batch_loss,
         safe_loss=returns.safe_loss,

@@ -18,7 +18,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from handrail._package import VERSION
 from handrail._storage import digest_of, read_sealed, seal, to_json, unseal, write_atomically
-from handrail.constraints import Amount, Constraint, Demand, Paired, PlacedConstraint
+from handrail.constraints import (
+    Amount,
+    Constraint,
+    Demand,
+    Paired,
+    PlacedConstraint,
+    SlopeBounded,
+)
 from handrail.errors import InvalidCertificate, InvalidRun
 from handrail.formulas import StateFunction
 from handrail.policies import Policy, pack_policy
@@ -221,6 +228,8 @@ def _question(policy: Policy, constraint: Constraint, tolerance: float) -> dict[
     head = {"name": constraint.name, "place": _place(constraint), "tolerance": tolerance}
     if isinstance(constraint, Paired):
         return {**head, **_compared(constraint)}
+    if isinstance(constraint, SlopeBounded):
+        return {**head, **_slopes(constraint, n_actions)}
     asked, *others = (_asked(demands_of(one, n_actions)) for one in parts_of(constraint))
     return {**head, **asked, "alternatives": others} if others else {**head, **asked}
 
@@ -241,6 +250,18 @@ def _asked(demands: Sequence[Demand]) -> dict[str, Any]:
         "weights": weights[0] if len(weights) == 1 else weights,
         "lower": _described(demands[0].lower),
         "upper": _described(demands[0].upper),
+    }
+
+
+def _slopes(constraint: SlopeBounded, n_actions: int) -> dict[str, Any]:
+    """Of the network with real numbers: those of what is computed mean nothing."""
+    lower, upper = constraint.slope_bounds
+    return {
+        "quantity": f"slope of raw {constraint.quantity.name} along observation {constraint.in_}, "
+        "with real numbers",
+        "weights": constraint.raw_weights(n_actions).tolist(),
+        "lower": _finite(lower),
+        "upper": _finite(upper),
     }
 
 

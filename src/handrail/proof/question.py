@@ -23,6 +23,7 @@ from handrail.constraints import (
     Demand,
     Paired,
     PlacedConstraint,
+    SlopeBounded,
     check_tolerance,
     refuse_other_quantity,
     refuse_wrong_types,
@@ -44,6 +45,7 @@ from handrail.proof.rounding import (
     float32_is_whole,
     largest_output,
 )
+from handrail.proof.slope_proof import certify_slopes
 from handrail.proof.state_margin import Extent
 from handrail.proof.vertex_bound import VertexBound
 from handrail.regions import Cover, Points, Region
@@ -128,6 +130,12 @@ def certify_from(
         raise _relates_states(constraint)
     start = perf_counter()
     layers = provable_layers(policy)
+    if isinstance(constraint, SlopeBounded):
+        with np.errstate(all="ignore"):
+            slopes = certify_slopes(
+                policy, layers, constraint, covers, tolerance, budget or Budget(), watch
+            )
+        return replace(slopes, seconds=perf_counter() - start)
     question = Question.of(policy, layers, constraint, tolerance)
     with np.errstate(all="ignore"):  # whatever is not finite is looked for, and proves nothing
         certificate = _answered(question, constraint.where, covers, budget or Budget(), watch)

@@ -317,8 +317,8 @@ def _near_relu_lines(activation: Activation, low: Array, high: Array) -> Lines:
     tangent, tangent_offset = _tangent(activation, middle)
     bend = 0.125 * shape.curvature * width * width
     relu = _relu_lines(activation, low, high)
-    lower = _Nearest(middle, tangent, tangent_offset - bend, 1.0)
-    upper = _Nearest(middle, slope, above + bend, -1.0)
+    lower = Nearest(middle, tangent, tangent_offset - bend, 1.0)
+    upper = Nearest(middle, slope, above + bend, -1.0)
     concave = (low >= shape.inflection) | (high <= -shape.inflection)
     lower.offer(slope, below, concave)
     upper.offer(tangent, tangent_offset, concave)
@@ -328,7 +328,7 @@ def _near_relu_lines(activation: Activation, low: Array, high: Array) -> Lines:
 
 
 @final
-class _Nearest:
+class Nearest:
     """Of lines on one side of an activation, the nearest in the middle of the interval.
 
     Args:

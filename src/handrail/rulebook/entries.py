@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias, final
+from typing import TypeAlias, TypeVar, final
 
 from handrail.constraints import PlacedConstraint
 from handrail.errors import InvalidConstraint, InvalidRulebook
@@ -36,6 +36,11 @@ from handrail.rulebook.schema import (
     PreferredEntry,
     SymmetryEntry,
 )
+from handrail.rulebook.slope_requirement import (
+    SlopeRequirement,
+    parse_lipschitz,
+    parse_monotone,
+)
 from handrail.rulebook.source import KeyPath, Source, Spot
 from handrail.rulebook.states_entry import (
     Room,
@@ -48,7 +53,7 @@ from handrail.rulebook.states_entry import (
 from handrail.rulebook.symmetry import Symmetry, read_symmetry
 
 # What an entry asks for, whichever key it stands under.
-Required: TypeAlias = Requirement | Preference | Alternatives | Symmetry
+Required: TypeAlias = Requirement | Preference | Alternatives | Symmetry | SlopeRequirement
 
 
 @final
@@ -170,13 +175,11 @@ def _groups(
         return [_symmetry(source, path, entry, entry.symmetric, table, file)]
     if entry.any_of is not None:
         return [_any_of(source, path, entry, entry.any_of, table, file)]
-    if entry.prefer is not None:
-        spot = source.spot((*path, "prefer"))
-        if entry.require is not None or table.has_requirements:
-            raise spot.error(
-                "a constraint requires something, or prefers an action. Write two constraints."
-            )
-        return _groups_of_key(source, (*path, "prefer"), entry.prefer, table, file)
+    for key, check in _OTHER_KEYS.items():
+        texts = getattr(entry, key)
+        if texts is not None:
+            check(source.spot((*path, key)), entry, table)
+            return _groups_of_key(source, (*path, key), texts, table, file)
     if entry.require is None and not table.has_requirements:
         column = ", or a last column 'require' to the table" if entry.region is None else ""
         raise source.spot(path).error(
@@ -185,6 +188,28 @@ def _groups(
     if table.has_requirements:
         return _groups_of_rows(table, file)
     return _groups_of_key(source, (*path, "require"), entry.require, table, file)
+
+
+def _check_preference(spot: Spot, entry: ConstraintEntry, table: StatesTable) -> None:
+    """Alone in an entry."""
+    if entry.require is not None or table.has_requirements:
+        raise spot.error(
+            "a constraint requires something, or prefers an action. Write two constraints."
+        )
+
+
+def _check_slopes(spot: Spot, entry: ConstraintEntry, table: StatesTable) -> None:
+    """Alone in an entry, and on a region."""
+    asked = (entry.require, entry.monotone, entry.lipschitz)
+    if sum(one is not None for one in asked) > 1 or table.has_requirements:
+        raise spot.error(
+            "a constraint has one of `require`, `monotone` and `lipschitz`. Write two constraints."
+        )
+    if entry.region is None:
+        raise spot.error(
+            "this is about how an action changes from one state to the next, and between single "
+            "states there is none. Give a `region`."
+        )
 
 
 def _barrier(
@@ -277,8 +302,8 @@ def _groups_of_key(
     table: StatesTable,
     file: File,
 ) -> list[_Group]:
-    """Every requirement, or preference, of the key holds at all states."""
-    parse = _parse_preference if path[-1] == "prefer" else _parse
+    """Every requirement of the key holds at all states."""
+    parse = _PARSERS[str(path[-1])]
     groups = dict[tuple[object, ...], _Group]()
     texts = enumerate(require) if isinstance(require, list) else [(None, str(require))]
     for index, text in texts:
@@ -309,11 +334,39 @@ def _parse(spot: Spot, text: str, file: File) -> Requirement:
         raise spot.error(str(error)) from None
 
 
-def _parse_preference(spot: Spot, text: str, file: File) -> Preference:
-    try:
-        return parse_preference(text, DeclaredActions.of(file.actions), file.observations)
-    except InvalidConstraint as error:
-        raise spot.error(str(error)) from None
+_Parsed = TypeVar("_Parsed", Preference, SlopeRequirement)
+
+
+def _parser(
+    parse: Callable[[str, DeclaredActions, Sequence[str]], _Parsed],
+) -> Callable[[Spot, str, File], _Parsed]:
+    """The same with the place in the file for errors."""
+
+    def parsed(spot: Spot, text: str, file: File) -> _Parsed:
+        try:
+            return parse(text, DeclaredActions.of(file.actions), file.observations)
+        except InvalidConstraint as error:
+            raise spot.error(str(error)) from None
+
+    return parsed
+
+
+_parse_preference = _parser(parse_preference)
+
+# Instead of `require`: what must not stand beside each.
+_OTHER_KEYS: dict[str, Callable[[Spot, ConstraintEntry, StatesTable], None]] = {
+    "prefer": _check_preference,
+    "monotone": _check_slopes,
+    "lipschitz": _check_slopes,
+}
+
+# How a text under each key is read.
+_PARSERS: dict[str, Callable[[Spot, str, File], Required]] = {
+    "require": _parse,
+    "prefer": _parse_preference,
+    "monotone": _parser(parse_monotone),
+    "lipschitz": _parser(parse_lipschitz),
+}
 
 
 def _refuse_repeated_names(source: Source, key: str, names: Sequence[str]) -> None:

@@ -325,15 +325,14 @@ def _refuse_impossible(requirement: Requirement, actions: DeclaredActions) -> No
 
 def refuse_out_of_range(text: str, constraint: PlacedConstraint, actions: DeclaredActions) -> None:
     """A mean beyond what the environment lets through could be had, but never done."""
-    if actions.ranges is None:
+    demands = constraint.demands(len(actions))
+    if actions.ranges is None or demands is None:  # slopes have no range
         return
     if isinstance(constraint, AnyOf):
         for one in constraint.alternatives:
             refuse_out_of_range(one.name, one, actions)
         return
     states = looked_at(constraint.where)
-    demands = constraint.demands(len(actions))
-    assert demands is not None  # a requirement is about one state at a time
     asked = demands[0].at(states)
     ends = np.stack([asked.weights * side for side in np.transpose(actions.ranges)])
     lowest, highest = ends.min(axis=0).sum(axis=1), ends.max(axis=0).sum(axis=1)

@@ -135,6 +135,17 @@ class BarrierEntry(BaseModel):
         return self
 
 
+Slopes: TypeAlias = Annotated[
+    Annotated[str, Tag(TEXT)] | Annotated[list[str], Field(min_length=1), Tag(LIST)],
+    Discriminator(
+        tag_by_type(text=str, list=list),
+        custom_error_type="slopes",
+        custom_error_message="expected a text such as right increasing in phi (monotone) or force "
+        "within 5 per phi (lipschitz), or a list of such texts",
+    ),
+]
+
+
 @final
 class SymmetryEntry(BaseModel):
     """That the policy does in the mirror what the mirror image of its action is."""
@@ -240,6 +251,12 @@ class ConstraintEntry(BaseModel):
     ] = None
     """Instead of require: requirements (or preferences, {prefer: right}) of which at least one
     holds at every state, another one at each perhaps."""
+    monotone: Slopes | None = None
+    """Instead of require, on a region: what rises or falls with an observation all over it (force
+    increasing in phi). Of discrete actions, the odds of one against every other one."""
+    lipschitz: Slopes | None = None
+    """Instead of require, on a region: how much an action changes at most per unit of an
+    observation (force within 5 per phi). Of discrete actions, in log-odds against every other."""
     barrier: BarrierEntry | None = None
     """Instead of require, of continuous actions: a barrier condition on the mean action."""
     symmetric: SymmetryEntry | None = None

@@ -97,7 +97,7 @@ class Pressure:
 
 def shortfall_gradient(policy: Policy, rows: Rows, targets: Targets) -> Gradient | None:
     """Of ½ Σ shortfall²; None where no row falls short."""
-    outputs = policy.outputs(rows.states)
+    outputs = rows.outputs_of(policy)
     position = targets.position(outputs)
     below, above = targets.change_in_coordinates(position, math.inf)
     # Positive where a row must rise, negative where it must fall: a change of its value.
