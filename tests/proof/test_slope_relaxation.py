@@ -105,6 +105,23 @@ def test_slopes_are_those_of_finite_differences(activation: Activation) -> None:
     assert (errors < 1e-4).mean() > 0.98  # the others are at kinks
 
 
+@pytest.mark.parametrize("hidden", [[], [8], [6, 6]], ids=str)
+def test_what_is_added_beside_a_network_has_a_slope(hidden: list[int]) -> None:
+    rng = np.random.default_rng(5)
+    plain = layers(rng, hidden, ACTIVATIONS["tanh"])
+    gain = rng.normal(size=(3, 3))
+    network = plain.beside(gain, np.zeros(3))
+    states = rng.uniform(-1.0, 1.0, (50, 3))
+    expected = slopes_at(plain, 1, states) + gain[:, 1]
+    assert slopes_at(network, 1, states) == pytest.approx(expected, abs=1e-12)
+    cells = Cells.boxes(states - 0.05, states + 0.05)
+    bound = bounder(network, SlopeMargin(ROWS, 1, 0.0, 1.0))
+    margins = bound.margins(inside(cells, rng, 30).reshape(-1, 3)).reshape(50, 30)
+    assert (bound.bounds(cells).lowest[:, None] <= margins + bound.errors.margin).all()
+    assert (margins <= bound.highest(cells)[:, None] + bound.errors.margin).all()
+    assert (bound.highest(cells) - bound.bounds(cells).lowest).max() < 3.0
+
+
 def test_a_network_that_overflows_has_no_bounds() -> None:
     network = layers(np.random.default_rng(0), [4], RELU)
     huge = LayerArrays(

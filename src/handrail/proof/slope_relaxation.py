@@ -95,7 +95,7 @@ def slope_errors(
     weights. A sum of chains of N roundings each is off by at most N units of the sum of their sizes
     (Higham, γ_N), here twice that.
     """
-    size = np.maximum(np.abs(low), np.abs(high))
+    size = observed = np.maximum(np.abs(low), np.abs(high))
     tangent = np.zeros_like(size)
     tangent[margin.along] = 1.0
     chains = tangent  # the sizes of all that is added up, of a row that is a unit
@@ -103,14 +103,20 @@ def slope_errors(
     share = 2.0 * FLOAT64.unit * (roundings + (_SLIVERS if simplices else 0.0))
     units, tangents, largest = [], [], []
     with np.errstate(all="ignore"):
-        for depth, (weight, bias, activation) in enumerate(
-            zip(layers.weights, layers.biases, layers.activations, strict=True)
+        for depth, (weight, added, activation) in enumerate(
+            zip(layers.weights, layers.bias_sizes, layers.activations, strict=True)
         ):
             first = _first_layers(layers, depth)
             units.append(Rounding(first, FLOAT64).of_bounds(low, high, 0.0, simplices=simplices))
             absolute = np.abs(weight)
-            given = absolute @ size + np.abs(bias)
-            tangent, chains = absolute @ tangent * (1.0 + share), absolute @ chains
+            given = absolute @ size + added
+            tangent, chains = absolute @ tangent, absolute @ chains
+            gain = layers.gain_at(depth)
+            if gain is not None:
+                beside = np.abs(gain)
+                given = given + beside @ observed
+                tangent, chains = (one + beside[:, margin.along] for one in (tangent, chains))
+            tangent = tangent * (1.0 + share)
             tangents.append(float(share * chains.max()))
             largest.append(tangent)
             if activation is not IDENTITY:
@@ -128,11 +134,14 @@ def slope_errors(
 
 def _first_layers(layers: LayerArrays, depth: int) -> LayerArrays:
     """Up to what the units of a layer are given."""
+    end = depth + 1
     return replace(
         layers,
-        weights=layers.weights[: depth + 1],
-        biases=layers.biases[: depth + 1],
+        weights=layers.weights[:end],
+        biases=layers.biases[:end],
         activations=(*layers.activations[:depth], IDENTITY),
+        gains=None if layers.gains is None else layers.gains[:end],
+        summed=None if layers.summed is None else layers.summed[:end],
     )
 
 
@@ -246,14 +255,17 @@ class SlopeRelaxation(Bounder):
     ) -> tuple[Array, Array]:
         """Between which the derivatives u of what a layer's units are given are: (n, width)."""
         weight, limit = self.layers.weights[depth], self.errors.largest[depth]
+        gain = self.layers.gain_at(depth)
+        beside = np.zeros(len(weight)) if gain is None else gain[:, self.margin.along]
         if not depth:
-            known = np.broadcast_to(weight[:, self.margin.along], (len(cells), len(weight)))
+            known = weight[:, self.margin.along] + beside
+            known = np.broadcast_to(known, (len(cells), len(weight)))
             return known, known
         rows = np.broadcast_to(weight, (len(cells), *weight.shape))
         slope, offset = self._substituted(rows, units, before)
-        highest = cells.highest(slope) + offset + self.errors.tangents[depth]
+        highest = cells.highest(slope) + offset + beside + self.errors.tangents[depth]
         slope, offset = self._substituted(-rows, units, before)
-        lowest = -(cells.highest(slope) + offset + self.errors.tangents[depth])
+        lowest = -(cells.highest(slope) + offset - beside + self.errors.tangents[depth])
         return np.maximum(lowest, -limit), np.minimum(highest, limit)
 
     def _substituted(
@@ -270,7 +282,7 @@ class SlopeRelaxation(Bounder):
             products: of the first layers.
         """
         of_tangents, of_values = rows, np.zeros_like(rows)
-        total = np.zeros(rows.shape[:2])
+        total, slope = np.zeros(rows.shape[:2]), np.zeros(1)  # of observations beside the layers
         for depth in range(len(products) - 1, -1, -1):
             at, given = products[depth], units[depth]
             if at is not None and given is not None:
@@ -281,9 +293,13 @@ class SlopeRelaxation(Bounder):
                 total += _times(np.abs(of_tangents), at.slope_radius * at.tangent_radius)
                 of_tangents = of_tangents * at.slope[:, None]
             total += of_values @ self.layers.biases[depth]
+            gain = self.layers.gain_at(depth)
+            if gain is not None:
+                slope = slope + of_values @ gain
+                total += of_tangents @ gain[:, self.margin.along]
             of_values = of_values @ self.layers.weights[depth]
             of_tangents = of_tangents @ self.layers.weights[depth]
-        return of_values, total + of_tangents[:, :, self.margin.along]
+        return slope + of_values, total + of_tangents[:, :, self.margin.along]
 
 
 def _through(rows: Array, lines: Lines, total: Array) -> tuple[Array, Array]:
@@ -313,10 +329,12 @@ def slopes_at(layers: LayerArrays, along: int, states: Array) -> Array:
     """The derivatives (n, n_outputs) of raw outputs at states, along one of their coordinates."""
     values, tangents = states, np.zeros_like(states)
     tangents[:, along] = 1.0
-    for weight, bias, activation in zip(
-        layers.weights, layers.biases, layers.activations, strict=True
-    ):
+    steps = zip(layers.weights, layers.biases, layers.activations, strict=True)
+    for depth, (weight, bias, activation) in enumerate(steps):
         values, tangents = values @ weight.T + bias, tangents @ weight.T
+        gain = layers.gain_at(depth)
+        if gain is not None:
+            values, tangents = values + states @ gain.T, tangents + gain[:, along]
         if activation is not IDENTITY:
             tangents = tangents * activation.slopes(values)
             values = np.asarray(activation.value(values), dtype=np.float64)
