@@ -260,6 +260,12 @@ class Network(BaseModel):
     centre: dict[str, float] = {}
     """Typical values of observations, by name, which that layer takes off first; of auto the
     middles of the ranges."""
+    bounded: Literal["tanh", "hardtanh"] | None = None
+    """Of continuous actions: keep their means within their ranges, by a tanh, or by clipping
+    (hardtanh)."""
+    residual: dict[str, str] = {}
+    """Of continuous actions: a controller that the network is added to, a linear formula of the
+    observations by action."""
 
     @field_validator("hidden")
     @classmethod

@@ -194,7 +194,7 @@ def test_rows_of_relations() -> None:
     pa, pb = policy.probabilities(a), policy.probabilities(b)
     values = rows.values(policy.probabilities(rows.states))
     assert values[2] == pytest.approx(pa[0] - 2.0 * pb[1] + 0.5 * pa[2], abs=1e-14)
-    assert rows.curved_samples().tolist() == [True, True, False, False]
+    assert rows.curved_samples(rows.quantity).tolist() == [True, True, False, False]
     chosen = rows.take(np.array([2, 0]))
     np.testing.assert_allclose(
         chosen.values(policy.probabilities(chosen.states)), values[[2, 0]], rtol=1e-14

@@ -26,6 +26,7 @@ from handrail.policies import ACTIVATIONS, IDENTITY, RELU
 from handrail.policies import fused_network as fused_module
 from handrail.policies.layers import Layers, Refusal
 from handrail.policies.network import Architecture
+from handrail.policies.residual import Residual
 from handrail.policies.scaler import Scaler
 from handrail.tangent.factors import Factoriser, OuterFactor
 from tests.conftest import spaces
@@ -452,6 +453,9 @@ def scaling() -> Scaler:
     return Scaler([0.5, 2.0, -1.0, 3.0, 0.01, 7.0], [1.0, 0.0, -2.0, 0.5, 0.0, -30.0])
 
 
+GAIN = 0.1 * np.arange(18.0).reshape(3, 6) - 0.7
+
+
 PLAIN: dict[str, Callable[[], nn.Module]] = {
     "one layer": lambda: nn.Sequential(nn.Linear(6, 3)),
     "a layer alone": lambda: nn.Linear(6, 3),
@@ -475,6 +479,21 @@ PLAIN: dict[str, Callable[[], nn.Module]] = {
     ),
     "flattened and scaled": lambda: nn.Sequential(
         nn.Flatten(), scaling(), nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 3)
+    ),
+    "bounded": lambda: nn.Sequential(
+        nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 3), nn.Tanh(), Scaler([2.0, -1.0, 0.1], [0, 5, 1])
+    ),
+    "residual": lambda: nn.Sequential(
+        Residual(nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 3)), GAIN, [1.0, 0.0, -2.0])
+    ),
+    "a residual alone, of one layer": lambda: Residual(nn.Linear(6, 3), GAIN, [0.0, 1.0, -2.0]),
+    "all of it": lambda: nn.Sequential(
+        Residual(PLAIN["scaled, one layer of ReLU"](), GAIN, [0.0] * 3),
+        nn.Hardtanh(), Scaler([2.0, 1.0, 0.1], [0.0, 5.0, 1.0]),
+    ),
+    "flattened, all of it": lambda: nn.Sequential(
+        nn.Flatten(), Residual(nn.Sequential(scaling(), nn.Linear(6, 3)), GAIN, [0.0] * 3),
+        nn.Tanh(), Scaler([2.0, 1.0, 0.1], [0.0, 5.0, 1.0]),
     ),
     "nested": lambda: nn.Sequential(
         nn.Sequential(nn.Identity(), nn.Linear(6, 9), nn.Sequential(nn.GELU())),
@@ -585,15 +604,43 @@ def test_frozen_parameters_have_no_closed_form() -> None:
         (nn.Sequential(nn.Tanh()), r"layer '0', Tanh\(\), does not follow a Linear layer"),
         (nn.Sequential(), "it has no Linear layer"),
         (nn.Sequential(nn.Linear(3, 4), nn.Linear(5, 2)), "does not fit 4 outputs of the layer"),
-        (nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2).double()), "has another precision than"),
-        (nn.Sequential(nn.Linear(3, 4), Scaler([1.0] * 4, [0.0] * 4)), "is not in front of all"),
+        (nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2).double()), "has another precision or"),
+        (
+            nn.Sequential(nn.Linear(3, 4), Scaler([1.0] * 4, [0.0] * 4), nn.Linear(4, 2)),
+            "stands behind a scaling of outputs",
+        ),
+        (nn.Sequential(nn.Linear(3, 4), Scaler([1.0] * 3, [0.0] * 3)), "does not fit 4 outputs"),
+        (
+            nn.Sequential(Scaler([1.0], [0.0]), Scaler([1.0], [0.0]), nn.Linear(1, 2)),
+            "is neither in front of all others nor behind them",
+        ),
+        (
+            nn.Sequential(Scaler([1.0], [0.0]), Residual(nn.Linear(1, 2), [[1.0]] * 2, [0, 0])),
+            "is not in front of all others",
+        ),
+        (
+            Residual(nn.Sequential(nn.Linear(1, 2), nn.Tanh()), [[1.0]] * 2, [0, 0]),
+            "the network of a Residual does not end with the last Linear layer",
+        ),
+        (
+            nn.Sequential(Residual(nn.Linear(1, 2), [[1.0]] * 2, [0, 0]), nn.Linear(2, 2)),
+            "the network of a Residual does not end with the last Linear layer",
+        ),
+        (Residual(nn.Linear(1, 2), [[1.0, 2.0]] * 2, [0, 0]), r"has a gain of shape \(2, 2\)"),
+        (Residual(nn.Linear(1, 2), [[1.0]] * 2, [0.0]), "has no offset for each number"),
+        (
+            nn.Sequential(
+                Residual(nn.Sequential(nn.Flatten(), nn.Linear(1, 2)), [[1.0]] * 2, [0, 0])
+            ),
+            "is not in front of all others",
+        ),
         (nn.Sequential(Scaler([1.0], [0.0]), nn.Linear(3, 4)), "does not fit 1 scaled observatio"),
         (nn.Sequential(Scaler([0.0], [0.0]), nn.Linear(1, 4)), "has a factor of 0"),
         (
             nn.Sequential(Scaler([1.0], [0.0], torch.float64), nn.Linear(1, 4)),
-            "has another precision or device than the scaling",
+            "has another precision or device than the layer",
         ),
-        (nn.Sequential(Scaler([1.0], [0.0, 1.0]), nn.Linear(1, 4)), "no factor and offset for ea"),
+        (nn.Sequential(Scaler([1.0], [0.0, 1.0]), nn.Linear(1, 4)), "has no offset for each"),
     ],
 )
 def test_other_refusals(module: nn.Module, reason: str) -> None:

@@ -10,6 +10,7 @@ from scipy.optimize import linprog
 
 from handrail.errors import InvalidArgument, InvalidConstraint
 from handrail.policies import MEAN, PROBABILITY, Quantity, quantity_named
+from handrail.policies.quantity import WithinRange
 
 BOTH = pytest.mark.parametrize("quantity", [PROBABILITY, MEAN])
 
@@ -54,16 +55,20 @@ def test_outputs_that_exist_together(quantity: Quantity) -> None:
 
 def test_log_odds_keep_their_digits_at_the_ends() -> None:
     outputs = np.array([[1.0 - 1e-12, 1e-12], [0.25, 0.75]])
-    coordinate, slope = PROBABILITY.coordinate(np.array([[1.0, 0.0]] * 2), outputs)
+    weights = np.array([[1.0, 0.0]] * 2)
+    coordinate, slope = PROBABILITY.coordinate(weights, outputs)
     np.testing.assert_allclose(coordinate, [np.log(1e12), np.log(1.0 / 3.0)], rtol=1e-12)
     np.testing.assert_allclose(slope, [1e12, 16.0 / 3.0], rtol=1e-11)
-    np.testing.assert_allclose(PROBABILITY.value_at(coordinate[1:]), [0.25])
+    np.testing.assert_allclose(PROBABILITY.value_at(weights[1:], coordinate[1:]), [0.25])
 
 
 def test_a_bound_in_log_odds_is_never_moved_more_than_half_way() -> None:
-    inside = PROBABILITY.coordinate_of_bound(np.array([0.9, 0.9]), np.array([0.01, 5.0]))
-    np.testing.assert_allclose(PROBABILITY.value_at(inside), [0.91, 0.95])
-    np.testing.assert_allclose(MEAN.coordinate_of_bound(np.array([0.9]), np.array([5.0])), [5.9])
+    weights = np.array([[1.0, 0.0]] * 2)
+    inside = PROBABILITY.coordinate_of_bound(weights, np.array([0.9, 0.9]), np.array([0.01, 5.0]))
+    np.testing.assert_allclose(PROBABILITY.value_at(weights, inside), [0.91, 0.95])
+    np.testing.assert_allclose(
+        MEAN.coordinate_of_bound(weights[:1], np.array([0.9]), np.array([5.0])), [5.9]
+    )
 
 
 def test_what_has_log_odds() -> None:
@@ -114,3 +119,35 @@ def test_what_decides_the_same() -> None:
     assert MEAN.changed_choices(before, after) is None
     assert [PROBABILITY.one_says_all(n) for n in (2, 3)] == [True, False]
     assert [MEAN.one_says_all(n) for n in (1, 2)] == [True, False]
+
+
+# --- means within a range, by their log-odds there -----------------------------------------------
+
+WITHIN = WithinRange(np.array([-2.0, 0.0]), np.array([2.0, 5.0]))
+WEIGHTS = np.array([[1.0, 0.0], [0.0, 1.0], [-3.0, 0.0]])
+
+
+def test_it_is_twice_what_the_tanh_was_given() -> None:
+    given = np.array([[0.3, -1.2], [2.0, 0.1], [-0.7, 0.0]])
+    outputs = [0.0, 2.5] + np.array([2.0, 2.5]) * np.tanh(given)
+    coordinate, slope = WITHIN.coordinate(WEIGHTS, outputs)
+    np.testing.assert_allclose(coordinate, 2.0 * np.array([0.3, 0.1, 0.7]), rtol=1e-12)
+    values = (WEIGHTS * outputs).sum(axis=1)
+    np.testing.assert_allclose(WITHIN.value_at(WEIGHTS, coordinate), values, rtol=1e-12)
+    moved = WITHIN.value_at(WEIGHTS, coordinate + 1e-6) - WITHIN.value_at(WEIGHTS, coordinate)
+    np.testing.assert_allclose(slope, 1e-6 / moved, rtol=1e-5)
+
+
+def test_bounds_at_the_ends_and_beyond_stay_finite() -> None:
+    bounds = np.array([2.0, -1.0, 6.5])
+    found = WITHIN.coordinate_of_bound(WEIGHTS, bounds, np.zeros(3))
+    assert np.isfinite(found).all()
+    assert found[0] > 30.0
+    assert found[1] < -30.0
+
+
+def test_one_output_by_itself_has_it() -> None:
+    weights = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, -2.0]])
+    alone = np.array([True, True, False])
+    assert WITHIN.is_curved(weights, alone).tolist() == [True, False, False]
+    assert not MEAN.is_curved(weights, alone).any()

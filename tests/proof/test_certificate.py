@@ -22,6 +22,8 @@ from handrail.policies import (
     RELU,
     LayerArrays,
     Quantity,
+    Residual,
+    Scaler,
 )
 from handrail.proof.margin import LinearMargin, SoftmaxMargin, at_least, at_most
 from handrail.proof.question import certify, provable_layers
@@ -107,7 +109,9 @@ KINDS = ("tent", "vertex", "edge")
 WIDTHS = (1e-1, 1e-2, 1e-3, 1e-4)
 
 
-def check_planted(policy: hr.CategoricalPolicy, region: hr.Region, at: Array) -> str:
+def check_planted(
+    policy: hr.CategoricalPolicy, region: hr.Region, at: Array, off: float = 1e-12
+) -> str:
     rule = hr.AtLeast(0.9, action=0, where=region)
     assert policy.probabilities(at)[0] < 0.9  # it is planted
     answer = certify(policy, rule, budget=hr.Budget(cells=4_000, seconds=20.0))
@@ -117,7 +121,7 @@ def check_planted(policy: hr.CategoricalPolicy, region: hr.Region, at: Array) ->
         assert region.contains(state[None])[0]
         assert answer.violation is not None
         assert answer.violation > 0.0
-        assert policy.probabilities(state)[0] == pytest.approx(0.9 - answer.violation, abs=1e-12)
+        assert policy.probabilities(state)[0] == pytest.approx(0.9 - answer.violation, abs=off)
     return answer.status
 
 
@@ -149,6 +153,62 @@ def test_no_false_certificates_deep(width: float) -> None:
             (np.array([[1.0, -1.0], [0.0, 0.0]]), np.zeros(2)),
         )
         check_planted(policy, region, at)
+
+
+DRESSED = ("scaled", "bounded", "residual")
+
+
+def dressed(rng: np.random.Generator, plain: hr.CategoricalPolicy, kind: str) -> Any:
+    """Almost the same function of the same states, with layers that are not learned."""
+    layers: list[Any] = list(plain.module.children())
+    first, last = layers[0], layers[-1]
+    n = first.in_features
+    if kind == "residual":  # the same for both logits: no probability changes
+        gain = np.tile(rng.normal(size=(1, n)), (2, 1))
+        beside = Residual(nn.Sequential(*layers), gain, [rng.normal()] * 2, torch.float64)
+        return hr.CategoricalPolicy(nn.Sequential(beside))
+    with torch.no_grad():
+        if kind == "scaled":
+            factor, offset = (
+                torch.tensor(10.0 ** rng.uniform(-5, 3, n)),
+                torch.tensor(rng.normal(size=n)),
+            )
+            first.weight.div_(factor)
+            first.bias.sub_(first.weight @ offset)
+            layers = [Scaler(factor.numpy(), offset.numpy(), torch.float64), *layers]
+        else:  # a range far wider than what matters here, so almost linear
+            last.weight.div_(200.0)
+            last.bias.div_(200.0)
+            layers += [nn.Tanh(), Scaler([200.0] * 2, [0.0] * 2, torch.float64)]
+    return hr.CategoricalPolicy(nn.Sequential(*layers))
+
+
+def count_of_planted(dress: str, number: int, seed: int) -> int:
+    """How many of these violations are found; none may be certified."""
+    rng = np.random.default_rng([seed, DRESSED.index(dress)])
+    found = 0
+    for index in range(number):
+        region, kind = boxes_and_others(rng), KINDS[index % 3]
+        at, inward, inward_bias, outward, offset = planted(rng, region, kind, WIDTHS[index % 4])
+        both = np.stack([outward, np.zeros_like(outward)])
+        plain = network((inward, inward_bias), (both, np.array([offset, 0.0])))
+        policy = dressed(rng, plain, dress)
+        if policy.probabilities(at)[0] < 0.9:
+            found += check_planted(policy, region, at, off=1e-8) == "counterexample"
+    return found
+
+
+@pytest.mark.parametrize("dress", DRESSED)
+def test_no_false_certificates_with_fixed_layers(dress: str) -> None:
+    """3 x 18 networks."""
+    assert count_of_planted(dress, 18, seed=0) >= 12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dress", DRESSED)
+def test_no_false_certificates_with_fixed_layers_often(dress: str) -> None:
+    """3 x 1,200 networks."""
+    assert count_of_planted(dress, 1_200, seed=1) >= 1_000
 
 
 # --- soundness: the bound is below the truth ---------------------------------------------------

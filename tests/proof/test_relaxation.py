@@ -17,7 +17,7 @@ import handrail as hr
 from handrail._types import Array
 from handrail.policies import ACTIVATIONS, RELU, Activation, LayerArrays, Shape, SideBySide
 from handrail.policies import activation as activation_module
-from handrail.policies import layers as layers_module
+from handrail.policies import layer_plan as layer_plan_module
 from handrail.proof.bounder import Bounds
 from handrail.proof.branch_and_bound import Judge, prove
 from handrail.proof.question import provable_layers
@@ -200,9 +200,9 @@ def test_an_activation_without_lines_is_refused(monkeypatch: pytest.MonkeyPatch)
     """In the table, but not yet in the proofs: everything works but these."""
     mish = replace(ACTIVATIONS["silu"], name="mish", kind=nn.Mish, shape=None)
     monkeypatch.setitem(activation_module.ACTIVATION_OF, nn.Mish, mish)
-    monkeypatch.setitem(layers_module._OPTIONS, nn.Mish, ())
-    monkeypatch.setitem(layers_module._FORWARDS, nn.Mish, nn.Mish.forward)
-    monkeypatch.setitem(layers_module._ATTRIBUTES, nn.Mish, frozenset(nn.Mish().__dict__))
+    monkeypatch.setitem(layer_plan_module.OPTIONS, nn.Mish, ())
+    monkeypatch.setitem(layer_plan_module._FORWARDS, nn.Mish, nn.Mish.forward)
+    monkeypatch.setitem(layer_plan_module._ATTRIBUTES, nn.Mish, frozenset(nn.Mish().__dict__))
     policy = hr.CategoricalPolicy(nn.Sequential(nn.Linear(2, 4), nn.Mish(), nn.Linear(4, 2)))
     assert policy.layers() is not None
     with pytest.raises(hr.errors.InvalidPolicy, match="no lines are known between which mish lies"):

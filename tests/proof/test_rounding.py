@@ -12,11 +12,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
+from torch import Tensor, nn
 
 import handrail as hr
 from handrail._types import Array
-from handrail.policies import ACTIVATIONS, IDENTITY, LayerArrays, Scaler
+from handrail.policies import ACTIVATIONS, IDENTITY, LayerArrays, Residual, Scaler
 from handrail.policies.activation import ACTIVATION_OF
 from handrail.proof.question import provable_layers
 from handrail.proof.rounding import FLOAT32, FLOAT64, Rounding
@@ -45,18 +45,26 @@ EXACT: dict[str, Any] = {
 
 def outputs_exactly(module: nn.Module, state: Array) -> list[Any]:
     """Of the module as it is stored, layer by layer."""
-    signal = [mpmath.mpf(float(value)) for value in state]
     assert isinstance(module, nn.Sequential)
+    signal = [mpmath.mpf(float(value)) for value in state]
     for layer in module:
         if isinstance(layer, nn.Linear):
-            rows = zip(layer.weight.tolist(), layer.bias.tolist(), strict=True)
-            signal = [mpmath.fdot(row, signal) + constant for row, constant in rows]
+            signal = affine_exactly(layer.weight, layer.bias, signal)
+        elif isinstance(layer, Residual):
+            beside = affine_exactly(layer.gain, layer.offset, signal)
+            inside = outputs_exactly(layer.network, state)
+            signal = [one + other for one, other in zip(inside, beside, strict=True)]
         elif isinstance(layer, Scaler):
             parts = zip(layer.factor.tolist(), signal, layer.offset.tolist(), strict=True)
             signal = [mpmath.mpf(factor) * one + offset for factor, one, offset in parts]
         else:
             signal = [EXACT[ACTIVATION_OF[type(layer)].name](one) for one in signal]
     return signal
+
+
+def affine_exactly(weight: Tensor, bias: Tensor, signal: list[Any]) -> list[Any]:
+    rows = zip(weight.tolist(), bias.tolist(), strict=True)
+    return [mpmath.fdot(row, signal) + constant for row, constant in rows]
 
 
 def value_exactly(module: nn.Module, state: Array, weights: Array, mean: bool) -> Any:
@@ -112,8 +120,22 @@ def network(rng: np.random.Generator, name: str, kind: str, dtype: torch.dtype) 
             first.weight.mul_(10.0 ** rng.uniform(1, 4))
         if kind == "huge":
             outer.weight.mul_(10.0 ** rng.uniform(30, 307))
-    dressed = [scaling(rng), *module] if kind == "scaled" else [*module]
-    return nn.Sequential(*dressed).to(dtype)
+    return nn.Sequential(*dressed(rng, [*module], kind)).to(dtype)
+
+
+def dressed(rng: np.random.Generator, layers: list[nn.Module], kind: str) -> list[nn.Module]:
+    """With what is not learned around it."""
+    if kind in ("scaled", "all"):
+        layers = [scaling(rng), *layers]
+    if kind in ("residual", "all"):
+        size = rng.choice([0.1, 1.0, 1e6])
+        gain, offset = size * rng.normal(size=(3, 2)), size * rng.normal(size=3)
+        layers = [Residual(nn.Sequential(*layers), gain, offset)]
+    if kind in ("bounded", "all"):
+        bounding = nn.Tanh() if rng.random() < 0.5 else nn.Hardtanh()
+        middle = rng.normal(size=3) * rng.choice([0.0, 1.0, 1e3])
+        layers += [bounding, Scaler(10.0 ** rng.uniform(-3, 3, size=3), middle)]
+    return layers
 
 
 def scaling(rng: np.random.Generator) -> Scaler:
@@ -171,10 +193,22 @@ def sound(seed: int, name: str, kind: str, where: str, dtype: torch.dtype, mean:
     return answer.status
 
 
+KINDS = (
+    "plain",
+    "cancelling",
+    "denormal",
+    "large",
+    "huge",
+    "scaled",
+    "residual",
+    "bounded",
+    "all",
+)
+
 CASES = {
     "seed": st.integers(0, 2**32 - 1),
     "name": st.sampled_from(sorted(ACTIVATIONS)),
-    "kind": st.sampled_from(["plain", "scaled", "cancelling", "denormal", "large", "huge"]),
+    "kind": st.sampled_from(sorted(KINDS)),
     "where": st.sampled_from(["points", "box", "ball", "polygon", "half-spaces", "curve"]),
     "dtype": st.sampled_from([torch.float64, torch.float32]),
     "mean": st.booleans(),
@@ -212,7 +246,7 @@ def test_all_three_answers_are_met() -> None:
 def test_the_acting_policy_is_as_near_as_the_model_says(name: str, dtype: torch.dtype) -> None:
     """One state at a time, as a batch, and with torch: whatever the order of summation."""
     rng = np.random.default_rng(1)
-    for kind in ("plain", "large", "cancelling", "scaled"):
+    for kind in ("plain", "large", "cancelling", "scaled", "residual", "bounded", "all"):
         policy = hr.GaussianPolicy(network(rng, name, kind, dtype), 1.0)
         layers = provable_layers(policy)
         states = rng.normal(size=(8, 2))

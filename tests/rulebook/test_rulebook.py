@@ -60,9 +60,9 @@ def test_everything_a_file_says() -> None:
         }
     )
     assert rules.scale() == (1.0, 1.0, 0.5, 1.0)
-    assert rules.input_scaling() == {"scale": rules.scale(), "centre": (2.0, 0.0, 0.0, 0.0)}
+    assert rules.mlp_arguments() == {"scale": rules.scale(), "centre": (2.0, 0.0, 0.0, 0.0)}
     ranges = with_settings(rules, network={"scale": "auto", "centre": {}})
-    assert ranges.input_scaling() == {"scale": "auto"}
+    assert ranges.mlp_arguments() == {"scale": "auto"}
     assert ranges.scale() == (1.0, 1.0, 1.0, 1.0)
     assert rules.pass_mark == 5.0
     assert rules.picture == Picture(2, 0, (-1.0, 1.0), (0.0, 2.0), (0.0, 3.0, 0.0, 0.0), 1)
@@ -89,7 +89,10 @@ def test_settings_from_the_command_line() -> None:
         ({"step_size": -1.0}, "few, settings.step_size: expected greater than 0, but got -1.0."),
         ({"sed": 1}, "few, settings.sed: unknown key 'sed' in settings. Known here: step_size, "),
         ({"network": 3}, "few, settings.network: expected a mapping of keys and values"),
-        ({"network": {"hiden": [3]}}, "Known here: hidden, activation, std, scale, centre."),
+        (
+            {"network": {"hiden": [3]}},
+            "Known here: hidden, activation, std, scale, centre, bounded, residual.",
+        ),
         ({"network": {"scale": {"y": 1.0}}}, "settings.network.scale: unknown observation 'y'."),
         ({"network": {"centre": {"y": 1.0}}}, "settings.network.centre: unknown observation 'y'."),
         (

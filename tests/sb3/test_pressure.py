@@ -43,7 +43,7 @@ class TestPressure:
         policy = policy_of(model)
         rows = expand(constraints, policy).fixed
         assert rows is not None
-        found = shortfall_gradient(policy, rows, Targets(rows, 1e-5))
+        found = shortfall_gradient(policy, rows, Targets(rows, 1e-5, policy.coordinates))
         assert found is not None
         network: Any = model.policy
         acts = network.get_distribution(torch.tensor(states)).distribution.probs
@@ -62,7 +62,7 @@ class TestPressure:
         policy = policy_of(ppo())
         rows = expand(at_least(CARTPOLE_STATES, 0.01), policy).fixed
         assert rows is not None
-        assert shortfall_gradient(policy, rows, Targets(rows, 1e-5)) is None
+        assert shortfall_gradient(policy, rows, Targets(rows, 1e-5, policy.coordinates)) is None
 
     def test_it_is_added_before_the_step_and_taken_off_afterwards(self) -> None:
         """SGD with rate 1 on no gradient: what moves is the pressure."""
@@ -78,7 +78,7 @@ class TestPressure:
         policy = policy_of(model)
         rows = expand(CARTPOLE, policy).fixed
         assert rows is not None
-        pull = shortfall_gradient(policy, rows, Targets(rows, 1e-5))
+        pull = shortfall_gradient(policy, rows, Targets(rows, 1e-5, policy.coordinates))
         assert pull is not None
         model.policy.set_training_mode(True)
         model.policy.optimizer.step()

@@ -26,6 +26,7 @@ from handrail.constraints.expansion import (
     expand,
     refuse_other_quantity,
     refuse_wrong_types,
+    weighted_range,
 )
 from handrail.constraints.output_bounds import AtLeast, AtMost, Between, Bounded, Equal, looked_at
 from handrail.constraints.pair import Difference, Paired, Twin
@@ -108,5 +109,6 @@ __all__ = [
     "state_in_words",
     "violations_at",
     "violations_together",
+    "weighted_range",
     "within",
 ]

@@ -134,6 +134,11 @@ def expand(constraints: Sequence[Constraint], policy: Policy) -> Expansion:
         refuse_other_quantity(one, n_actions, policy)
     at_points = [one for one in constraints if _region(one) is None]
     fixed = _without_repeats([one.rows(n_actions) for one in at_points]) if at_points else None
+    if fixed is not None:
+        refuse_beyond_range(fixed, policy)
+    for one in constraints:
+        if isinstance(one, PlacedConstraint) and _region(one) is not None:
+            refuse_beyond_range(one.rows_at(one.states, n_actions), policy)
     scale = policy.scale(outputs)[0]
     regional = tuple(part for one in constraints for part in _sub_regions(one, scale))
     return Expansion(fixed, regional, tuple(one.name for one in at_points))
@@ -209,6 +214,31 @@ def refuse_other_quantity(constraint: Constraint, n_actions: int, policy: Policy
             f"{constraint.name!r} is about {constraint.quantity.subject}, but "
             f"{policy.quantity.request(n_actions)}"
         )
+
+
+def refuse_beyond_range(rows: Rows, policy: Policy) -> None:
+    """What no weights can give, since the network bounds its own outputs."""
+    ends = policy.output_range()
+    if ends is None:
+        return
+    least, most = (rows.sum_samples(end) for end in weighted_range(rows.weights, *ends))
+    for out, asked, end in (
+        (rows.lower >= most, "at least {0:g}", most),
+        (rows.upper <= least, "at most {0:g}", least),
+    ):
+        for k in np.flatnonzero(out):
+            bound = rows.lower[k] if end is most else rows.upper[k]
+            raise InvalidConstraint(
+                f"{rows.labels[k]!r} asks for {asked.format(bound)}, but this network keeps it "
+                f"between {least[k]:g} and {most[k]:g}, whatever its weights. Choose a bound "
+                "inside, or a network without `bounded`."
+            )
+
+
+def weighted_range(weights: Array, low: Array, high: Array) -> tuple[Array, Array]:
+    """The lowest and highest (n,) of sums with weights (n, n_actions) of outputs in a range."""
+    ends = weights * low, weights * high
+    return np.minimum(*ends).sum(axis=1), np.maximum(*ends).sum(axis=1)
 
 
 def _without_repeats(blocks: Sequence[Rows]) -> Rows:

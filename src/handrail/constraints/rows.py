@@ -17,7 +17,7 @@ import torch
 
 from handrail._types import Array, Indices, Mask
 from handrail.constraints.words import counted
-from handrail.policies import MEAN, Policy, Quantity
+from handrail.policies import MEAN, Coordinates, Policy, Quantity
 
 
 @final
@@ -152,13 +152,13 @@ class Rows:
         result: Mask = np.bincount(self.row_of_sample, minlength=len(self)) == 1
         return result
 
-    def curved_samples(self) -> Mask:
+    def curved_samples(self, coordinates: Coordinates) -> Mask:
         """Samples that have an unbounded coordinate other than their value (n_samples,).
 
         Each is the only one of its row: a sum of several has none.
         """
         alone = self.is_about_one_state()[self.row_of_sample]
-        return self.quantity.is_curved(self.weights, alone & ~self.raw)
+        return coordinates.is_curved(self.weights, alone & ~self.raw)
 
     def is_raw(self) -> Mask:
         """Rows of raw outputs (n_rows,): these are as unbounded as mean actions are."""

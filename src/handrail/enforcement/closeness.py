@@ -194,7 +194,7 @@ class Closeness:
         anchor = self._anchor(model.policy)
         moved = (anchor.values - self._first.values).ravel()
         drift = _Drift(moved, self._displacement(), self._ridge, self._first.unit)
-        targets = Targets(rows, tolerance)
+        targets = Targets(rows, tolerance, self._policy.coordinates)
         asked = (
             targets.change_in_coordinates(targets.position(outputs), trust=1.0),
             targets.change_in_values(model.values, trust=1.0),

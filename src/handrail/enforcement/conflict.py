@@ -66,7 +66,10 @@ class Conflict:
     def __str__(self) -> str:
         names = listed(self.labels)
         if len(self.rows) == 1:
-            return f"{names} cannot be moved: the network's output no longer depends on its weights"
+            return (
+                f"{names} cannot be moved: the network's output no longer depends on its weights "
+                "there (units that are off; an output that a hardtanh clips, which a tanh is not)"
+            )
         if self.at_one_state:
             what = self.quantity.plural
             also = ", whichever alternative is chosen" if self.however_chosen else ""
@@ -165,7 +168,9 @@ class Choices:
         self._far = np.zeros((0, 1))  # (n_choices, n_alternatives), inf of what was given up
         if rows.has_choices:
             outputs = rows.outputs_of(policy)
-            distances = Targets(rows, 0.0).distances(outputs, policy.scale(outputs))
+            distances = Targets(rows, 0.0, policy.coordinates).distances(
+                outputs, policy.scale(outputs)
+            )
             self._far = rows.worst_of_alternatives(distances)
         self._chosen = self._nearest()
 

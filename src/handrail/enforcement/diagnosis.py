@@ -154,10 +154,10 @@ def diagnose(policy: Policy, constraints: AnyConstraints) -> Diagnosis:
     outputs = rows.outputs_of(policy)
     model = Linearisation(policy, rows, outputs)
     neighbours = _nearly_coinciding(rows, n_points)
-    conflicts = _conflicts(model, rows, _asked(rows, outputs), neighbours)
+    conflicts = _conflicts(model, rows, _asked(policy, rows, outputs), neighbours)
     multipliers, change = np.zeros(len(rows)), np.zeros(len(rows))
     if not conflicts:
-        lower, upper = _asked(rows, outputs)
+        lower, upper = _asked(policy, rows, outputs)
         solution = solve_program(model, LeastChange(model), lower, upper, _hard)
         multipliers, change = solution.multipliers, solution.change
     violated = rows.violations(model.values) > 0.0
@@ -179,9 +179,9 @@ def _hard(matrix: Array, lower: Array, upper: Array, indices: Indices) -> Minimu
     return solve_minimum_norm(matrix, lower, upper)
 
 
-def _asked(rows: Rows, outputs: Array) -> tuple[Array, Array]:
+def _asked(policy: Policy, rows: Rows, outputs: Array) -> tuple[Array, Array]:
     """The change that each row needs, to first order."""
-    targets = Targets(rows, tolerance=1e-6)
+    targets = Targets(rows, tolerance=1e-6, coordinates=policy.coordinates)
     return targets.change_in_values(rows.values(outputs), trust=np.inf)
 
 

@@ -263,7 +263,7 @@ def _relinearise(
     if impossible is not None:
         return _Failure(f"{impossible}. Relax one of them.", impossible.rows)
     elsewhere.begin(policy)
-    targets = Targets(rows, tolerance)
+    targets = Targets(rows, tolerance, policy.coordinates)
     trust = 1.0
     for number in range(MAX_ITERATIONS):
         if number and number % _PATIENCE == 0:

@@ -232,7 +232,7 @@ def solve_returns(step: PredictedStep, objective: Objective, soft: bool) -> Safe
 
 def _change_in_coordinates(step: PredictedStep) -> tuple[Array, Array]:
     """What the rows ask for, in log-odds."""
-    targets = Targets(step.rows, TOLERANCE)
+    targets = Targets(step.rows, TOLERANCE, step.model.policy.coordinates)
     return targets.change_in_coordinates(targets.position(step.outputs), trust=np.inf)
 
 

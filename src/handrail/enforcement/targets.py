@@ -2,8 +2,9 @@
 
 Where a row has an unbounded coordinate, it is measured in that: the probability c of a set of
 actions by its log-odds φ = log c/(1 - c). Near 0 and 1 a probability hardly moves with the weights
-while its log-odds move as ever. Other rows (differences of probabilities or logits, relations
-between states, mean actions) are measured as they are.
+while its log-odds move as ever; so does a mean action near the end of the range that a tanh keeps
+it in. Other rows (differences of probabilities or logits, relations between states, mean actions
+that nothing bounds) are measured as they are.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from handrail._types import Array
 from handrail.constraints import Rows
+from handrail.policies import Coordinates
 
 # Aim this fraction of the tolerance inside a bound, so that rounding does not leave it just broken.
 _INSIDE = 0.1
@@ -37,13 +39,21 @@ class Position:
 
 @final
 class Targets:
-    """Bounds of rows, a little inside, in the coordinate of each row."""
+    """Bounds of rows, a little inside, in the coordinate of each row.
 
-    def __init__(self, rows: Rows, tolerance: float) -> None:
-        self._rows = rows
+    Args:
+        rows: whose bounds.
+        tolerance: the largest violation that will do.
+        coordinates: those of the policy.
+    """
+
+    def __init__(self, rows: Rows, tolerance: float, coordinates: Coordinates) -> None:
+        self._rows, self._coordinates = rows, coordinates
         # A curved sample is a row of its own, so both have the same order.
-        self._samples = rows.curved_samples()
+        self._samples = rows.curved_samples(coordinates)
         self._curved = rows.sum_samples(self._samples.astype(np.float64)) > 0.0
+        self._weights = np.zeros((len(rows), rows.weights.shape[1]))  # of curved rows
+        self._weights[self._curved] = rows.weights[self._samples]
         margin = np.minimum(_INSIDE * tolerance, 0.25 * (rows.upper - rows.lower))
         self._lower = self._coordinate_of_bound(rows.lower, margin)
         self._upper = self._coordinate_of_bound(rows.upper, -margin)
@@ -53,8 +63,8 @@ class Targets:
     def position(self, outputs: Array) -> Position:
         """From the policy's outputs (n_samples, n_actions) at the rows' states."""
         coordinate, slope = self._rows.values(outputs), np.ones(len(self._rows))
-        coordinate[self._curved], slope[self._curved] = self._rows.quantity.coordinate(
-            self._rows.weights[self._samples], outputs[self._samples]
+        coordinate[self._curved], slope[self._curved] = self._coordinates.coordinate(
+            self._weights[self._curved], outputs[self._samples]
         )
         return Position(coordinate, slope)
 
@@ -89,7 +99,9 @@ class Targets:
         """Values c (n_rows,) when the coordinates move as the first-order change says."""
         coordinate = position.coordinate + position.slope * change
         values = coordinate.copy()
-        values[self._curved] = self._rows.quantity.value_at(coordinate[self._curved])
+        values[self._curved] = self._coordinates.value_at(
+            self._weights[self._curved], coordinate[self._curved]
+        )
         return values
 
     def shortfall(self, position: Position) -> float:
@@ -119,5 +131,7 @@ class Targets:
         bounded = np.isfinite(bound)
         curved = bounded & self._curved
         coordinate = np.where(bounded, bound + np.where(bounded, inwards, 0.0), bound)
-        coordinate[curved] = self._rows.quantity.coordinate_of_bound(bound[curved], inwards[curved])
+        coordinate[curved] = self._coordinates.coordinate_of_bound(
+            self._weights[curved], bound[curved], inwards[curved]
+        )
         return coordinate

@@ -42,9 +42,10 @@ F = {{
 
 
 def outputs(file, states):  # file = dict(np.load("policy.npz")), states (n, n_observations)
-    z = np.asarray(states, dtype=float)
+    z = states = np.asarray(states, dtype=float)
     for k, activation in enumerate(file["activations"]):
-        z = F[activation](z @ file[f"weight_{{k}}"] + file[f"bias_{{k}}"])
+        z = z @ file[f"weight_{{k}}"] + file[f"bias_{{k}}"]
+        z = F[activation](z + states @ file[f"gain_{{k}}"] if f"gain_{{k}}" in file else z)
     return z if file["outputs"] == "mean" else np.exp(z - np.logaddexp.reduce(z, 1, keepdims=True))
 """
 
@@ -100,21 +101,20 @@ def _arrays(module: nn.Module) -> dict[str, NDArray[Any]]:
             f"with at most one activation behind it ({', '.join(ACTIVATIONS)}), as torch has them. "
             "Export it as ONNX, which holds any network."
         )
-    weights, biases = _weights(layers)
-    return {
-        **{f"weight_{k}": np.ascontiguousarray(weight.T) for k, weight in enumerate(weights)},
-        **{f"bias_{k}": bias for k, bias in enumerate(biases)},
-        "activations": np.array([activation.name for activation in layers.activations]),
-    }
-
-
-def _weights(layers: Layers) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
-    """A scaling in front is part of the first layer then, in float64."""
     arrays = layers.arrays()
-    precision = np.float64 if layers.front else str(layers.dtype).removeprefix("torch.")
-    return [w.astype(precision) for w in arrays.weights], [
-        b.astype(precision) for b in arrays.biases
-    ]
+    # Of a plain network, as they are; else they are products with the numbers that are not learned.
+    plain = layers.front is None and layers.residual is None and layers.back is None
+    precision = str(layers.dtype).removeprefix("torch.") if plain else "float64"
+    gains = [(k, gain) for k, gain in enumerate(arrays.gains or ()) if gain is not None]
+    numbers = {
+        **{f"weight_{k}": weight.T for k, weight in enumerate(arrays.weights)},
+        **{f"bias_{k}": bias for k, bias in enumerate(arrays.biases)},
+        **{f"gain_{k}": gain.T for k, gain in gains},
+    }
+    return {
+        **{name: np.ascontiguousarray(one, precision) for name, one in numbers.items()},
+        "activations": np.array([activation.name for activation in arrays.activations]),
+    }
 
 
 def _packed(arrays: dict[str, NDArray[Any]]) -> bytes:

@@ -21,7 +21,7 @@ from torch import nn
 
 from handrail._storage import read_file
 from handrail.errors import InvalidArgument, InvalidPolicy
-from handrail.policies import ACTIVATIONS, CategoricalPolicy, GaussianPolicy, Policy
+from handrail.policies import ACTIVATIONS, CategoricalPolicy, GaussianPolicy, Policy, Residual
 
 CERTIFICATE = "certificate"
 
@@ -84,8 +84,11 @@ def of_numpy(content: bytes, name: str) -> OpenedExport:
     except (ValueError, KeyError, OSError, TypeError) as error:
         raise InvalidPolicy(f"{name} is no file of `export_numpy`, or it is damaged.") from error
     parts: list[nn.Module] = []
-    for (weight, bias), kind in zip(layers, kinds, strict=True):
+    for k, ((weight, bias), kind) in enumerate(zip(layers, kinds, strict=True)):
         parts.append(_linear(weight.astype(np.float64), bias.astype(np.float64)))
+        if f"gain_{k}" in file:
+            nothing = np.zeros(len(bias))
+            parts = [Residual(nn.Sequential(*parts), file[f"gain_{k}"].T, nothing, torch.float64)]
         parts += [] if kind == "id" else [ACTIVATIONS[kind].kind()]
     return OpenedExport(_policy(parts, is_mean, metadata), metadata)
 

@@ -78,6 +78,8 @@ class _Architecture(BaseModel):
     activation: str
     dtype: str
     scaled: bool = False
+    bounded: str = ""
+    residual: bool = False
 
 
 @final
@@ -407,7 +409,11 @@ def _architecture(described: _Architecture | None, weights: Tensors) -> Architec
     if described is None:
         return None
     # Before anything is built: a few digits in a file could ask for all the memory there is.
-    layers = {int(name.split(".")[0]): one for name, one in weights.items() if one.ndim == 2}
+    layers = {
+        [int(part) for part in name.split(".") if part.isdigit()][-1]: one
+        for name, one in weights.items()
+        if name.endswith(".weight")
+    }
     widths = [layers[index].shape[0] for index in sorted(layers)]
     if widths[:-1] != described.hidden:
         raise InvalidRun(

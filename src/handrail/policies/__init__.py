@@ -21,7 +21,8 @@ from handrail.policies.layer_arrays import LayerArrays
 from handrail.policies.layers import Layers, Refusal, first_layer, n_observed
 from handrail.policies.network import Architecture, Tensors, load_weights, pack_policy
 from handrail.policies.policy import ROWS_PER_PASS, Actions, Policy
-from handrail.policies.quantity import MEAN, PROBABILITY, Quantity, quantity_named
+from handrail.policies.quantity import MEAN, PROBABILITY, Coordinates, Quantity, quantity_named
+from handrail.policies.residual import Residual
 from handrail.policies.scaler import Scaler
 from handrail.policies.spaces import Spaces, action_limits, check_fit, clipped, clipping, spaces_of
 
@@ -38,6 +39,7 @@ __all__ = [
     "CategoricalPolicy",
     "Clipping",
     "Convex",
+    "Coordinates",
     "FusedNetwork",
     "GaussianPolicy",
     "LayerArrays",
@@ -47,6 +49,7 @@ __all__ = [
     "Quantity",
     "Rectifier",
     "Refusal",
+    "Residual",
     "Scaler",
     "Shape",
     "SideBySide",

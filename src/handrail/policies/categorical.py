@@ -13,10 +13,10 @@ from torch import nn
 
 from handrail._types import Array, Indices
 from handrail.errors import InvalidPolicy, ShapeMismatch
-from handrail.policies.network import fresh_network
+from handrail.policies.network import Given, architecture_of
 from handrail.policies.policy import Actions, Policy
 from handrail.policies.quantity import PROBABILITY, Quantity
-from handrail.policies.scaler import Scale
+from handrail.policies.scaler import Scale, input_scaling
 from handrail.policies.spaces import discrete_spaces
 
 
@@ -58,10 +58,9 @@ class CategoricalPolicy(Policy):
                 the middles of the ranges, else 0.
         """
         observations, actions = discrete_spaces(env_or_spaces)
-        n_actions = int(actions.n)
-        return cls(
-            fresh_network(observations, n_actions, hidden, activation, seed, dtype, scale, centre)
-        )
+        architecture = architecture_of(hidden, activation, dtype)
+        given = Given(input_scaling(observations, scale, centre, architecture.precision))
+        return cls(architecture.build_with(given, observations.shape, int(actions.n), seed))
 
     def with_module(self, module: nn.Module) -> CategoricalPolicy:
         """The softmax over another network."""

@@ -38,6 +38,8 @@ class FusedNetwork:
         """The fused form of a network, or None if it is another one or numba is not there."""
         fits = (
             layers.activations == (RELU, IDENTITY)
+            and layers.residual is None
+            and layers.back is None
             and all(layer.bias is not None for layer in layers.linear)
             and _is_laid_out(layers)
         )

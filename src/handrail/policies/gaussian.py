@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Real
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
@@ -14,10 +15,12 @@ from torch import nn
 
 from handrail._types import Array
 from handrail.errors import InvalidPolicy, ShapeMismatch
-from handrail.policies.network import fresh_network
+from handrail.policies.activation import ACTIVATIONS
+from handrail.policies.network import Given, architecture_of
 from handrail.policies.policy import Actions, Policy
-from handrail.policies.quantity import MEAN, Quantity
-from handrail.policies.scaler import Scale
+from handrail.policies.quantity import MEAN, Coordinates, Quantity, WithinRange
+from handrail.policies.residual import Controller, controller_arrays, in_range
+from handrail.policies.scaler import Scale, input_scaling, onto_range
 from handrail.policies.spaces import continuous_spaces
 from handrail.settings import DEFAULT_STD
 
@@ -61,6 +64,8 @@ class GaussianPolicy(Policy):
         scale: Scale | None = None,
         std: float = DEFAULT_STD,
         centre: Sequence[float] | None = None,
+        bounded: Literal["tanh", "hardtanh"] | None = None,
+        residual: Controller | None = None,
     ) -> GaussianPolicy:
         """A fresh fully connected network with PyTorch's standard initialisation.
 
@@ -77,19 +82,31 @@ class GaussianPolicy(Policy):
             std: standard deviation as a part of half the range of each action.
             centre: (n_observations,) typical values, which that layer takes off first; of "auto"
                 the middles of the ranges, else 0.
+            bounded: keeps means within the range of the actions: "tanh", or "hardtanh", which
+                clips. By default nothing does.
+            residual: a controller that the network is added to: a gain matrix K (n_actions,
+                n_observations) of u = -K s, or an `Affine` for each action. At first it acts alone.
         """
         observations, actions = continuous_spaces(env_or_spaces)
-        n_actions = int(actions.shape[0])
-        network = fresh_network(
-            observations, n_actions, hidden, activation, seed, dtype, scale, centre
+        architecture = replace(
+            architecture_of(hidden, activation, dtype),
+            bounded=bounded or "",
         )
+        shape, n_actions, to = observations.shape, int(actions.shape[0]), architecture.precision
+        low, high = actions.low.astype(np.float64), actions.high.astype(np.float64)
+        back = onto_range(low, high, to) if bounded else None
+        controller = None
+        if residual is not None:
+            controller = controller_arrays(residual, n_actions, int(np.prod(shape)))
+            controller = controller if back is None else in_range(*controller, back)
+        given = Given(input_scaling(observations, scale, centre, to), controller, back)
+        network = architecture.build_with(given, shape, n_actions, seed)
         if isinstance(std, bool) or not isinstance(std, Real) or not 0.0 < float(std) < np.inf:
             raise InvalidPolicy(
                 f"`std` must be one positive number, a part of half the range of each action, but "
                 f"got {std!r}. For one of each, GaussianPolicy(module, [0.1, 0.2])."
             )
-        half = 0.5 * (actions.high.astype(np.float64) - actions.low.astype(np.float64))
-        return cls(network, (std * half).tolist())
+        return cls(network, (std * 0.5 * (high - low)).tolist())
 
     def with_module(self, module: nn.Module) -> GaussianPolicy:
         """The same noise around the means of another network."""
@@ -109,6 +126,19 @@ class GaussianPolicy(Policy):
                 f"{raw.shape[-1]} mean actions."
             )
         return raw
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """Behind a tanh, log-odds within the range; else means as they are."""
+        layers, ends = self.layers(), self.output_range()
+        if layers is None or ends is None or layers.activations[-1] is not ACTIVATIONS["tanh"]:
+            return self.quantity
+        return WithinRange(*ends)
+
+    def output_range(self) -> tuple[Array, Array] | None:
+        """That of the last activation, scaled."""
+        layers = self.layers()
+        return None if layers is None else layers.output_range()
 
     def through_head(self, outputs: Array, vectors: Array) -> Array:
         """Unchanged."""

@@ -17,7 +17,7 @@ from handrail._types import Array
 from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.policies.fused_network import FusedNetwork
 from handrail.policies.layers import Layers, NumpyPass, n_observed
-from handrail.policies.quantity import Quantity
+from handrail.policies.quantity import Coordinates, Quantity
 
 # Rows in one forward pass: (rows, 5000) activations that stay in the cache.
 ROWS_PER_PASS = 64
@@ -107,6 +107,18 @@ class Policy(ABC):
         if layers is not None and layers.trainable:
             return layers.parameters
         return tuple(p for p in self.module.parameters() if p.requires_grad)
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """In which outputs are moved."""
+        return self.quantity
+
+    def output_range(self) -> tuple[Array, Array] | None:
+        """The lowest and highest outputs (n_actions,) that weights can give, if the network says.
+
+        None where it does not: what kind of number an output is, is known to `quantity`.
+        """
+        return None
 
     @property
     def dtype(self) -> torch.dtype:

@@ -9,6 +9,7 @@ is a layer: fixed numbers, not learned, saved and exported with the weights.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, Literal, final
 
 import gymnasium as gym
@@ -57,6 +58,17 @@ class Scaler(nn.Module):
         """The scaled inputs (…, n)."""
         return inputs * self.factor + self.offset
 
+    def range_of(self, size: float) -> tuple[Array, Array]:
+        """Between what (n,) it brings inputs of at most this size, rounded in its own precision."""
+        to, reach = self.arrays()[0].dtype.type, Fraction(size)
+        pairs = zip(self.factor.tolist(), self.offset.tolist(), strict=True)
+        ends = [
+            (Fraction(o) - abs(f) * reach, Fraction(o) + abs(f) * reach)
+            for f, o in ((Fraction(f), o) for f, o in pairs)
+        ]
+        low = np.array([_rounded_down(below, to) for below, _ in ends])
+        return low, np.array([-_rounded_down(-above, to) for _, above in ends])
+
     def arrays(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Factor and offset (n,), on the memory of the tensors."""
         return self.factor.numpy(), self.offset.numpy()
@@ -69,6 +81,29 @@ class Scaler(nn.Module):
 def centred(sizes: Array, centre: Array, dtype: torch.dtype) -> Scaler:
     """(x - centre) / size."""
     return Scaler(1.0 / sizes, -centre / sizes, dtype)
+
+
+def onto_range(low: Array, high: Array, dtype: torch.dtype) -> Scaler:
+    """From [-1, 1] to [low, high], never a rounding beyond: middle + half · x.
+
+    In real numbers middle ± half stays within, so in any order of rounding it does, too.
+    """
+    to = np.float64 if dtype == torch.float64 else np.float32
+    middle = (0.5 * low + 0.5 * high).astype(to)
+    ends = zip(middle.tolist(), low.tolist(), high.tolist(), strict=True)
+    half = [
+        _rounded_down(min(Fraction(b) - Fraction(m), Fraction(m) - Fraction(a)), to)
+        for m, a, b in ends
+    ]
+    return Scaler(half, middle, dtype)
+
+
+def _rounded_down(exact: Fraction, to: type[np.floating]) -> float:
+    """The nearest number of this precision that is not above."""
+    found = to(float(exact))
+    while Fraction(float(found)) > exact:
+        found = np.nextafter(found, to(-np.inf))
+    return float(found)
 
 
 def input_scaling(

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import final
+from typing import TypeAlias, final
 
 import numpy as np
 from typing_extensions import override
 
 from handrail._types import Array, Indices
-from handrail.constraints import Demand, is_bound
-from handrail.policies import MEAN
+from handrail.constraints import Demand, is_bound, weighted_range
+from handrail.policies import MEAN, Quantity
 from handrail.proof.bounder import NO_DEADLINE, Bounder, Bounds, Deadline
-from handrail.proof.margin import Margin, at_least, at_most
+from handrail.proof.margin import Margin, at_least, at_most, kept_by_range
 from handrail.proof.state_margin import Extent, loosened, state_margin
 from handrail.regions import Cells
+
+# The lowest and the highest outputs (n_actions,), or None if there are none.
+Ends: TypeAlias = tuple[Array, Array] | None
 
 
 @final
@@ -65,7 +68,11 @@ class Claim:
 
 
 def claims_of(
-    alternatives: Sequence[Sequence[Demand]], tolerance: float, extent: Extent, largest: float
+    alternatives: Sequence[Sequence[Demand]],
+    tolerance: float,
+    extent: Extent,
+    largest: float,
+    ends: Ends = None,
 ) -> list[Claim]:
     """All of which must be proven.
 
@@ -74,9 +81,10 @@ def claims_of(
         tolerance: on every bound, rounded inwards.
         extent: of the states.
         largest: no output of the network is larger there.
+        ends: between which all outputs are, whatever the weights, where the network says so.
     """
     sides = [
-        [side for demand in demands for side in _sides(demand, tolerance, extent, largest)]
+        [side for demand in demands for side in _sides(demand, tolerance, extent, largest, ends)]
         for demands in alternatives
     ]
     if len(sides) == 1 and len(alternatives[0]) == 1:  # each of two bounds has cells of its own
@@ -84,7 +92,9 @@ def claims_of(
     return [Claim.of(sides)]
 
 
-def _sides(demand: Demand, tolerance: float, extent: Extent, largest: float) -> list[BoundSide]:
+def _sides(
+    demand: Demand, tolerance: float, extent: Extent, largest: float, ends: Ends
+) -> list[BoundSide]:
     """One for each bound."""
     found = []
     sides = zip(("lowest", "highest"), (demand.lower, demand.upper), (1.0, -1.0), strict=True)
@@ -99,14 +109,27 @@ def _sides(demand: Demand, tolerance: float, extent: Extent, largest: float) -> 
             found.append(BoundSide(name, margin, np.nan))
             continue
         weights, number = np.array(demand.weights, dtype=np.float64), float(bound)  # type: ignore[arg-type]
-        reach = quantity.reach(weights[None])
+        least, most = _reach(quantity, weights, ends)
         if sign > 0.0:
             number = min(float(np.nextafter(number - tolerance, np.inf)), number)
-            found.append(BoundSide(name, at_least(quantity, weights, number), float(reach[0][0])))
+            margin = at_least(quantity, weights, number)
+            found.append(BoundSide(name, kept_by_range(margin, least >= number), least))
         else:
             number = max(float(np.nextafter(number + tolerance, -np.inf)), number)
-            found.append(BoundSide(name, at_most(quantity, weights, number), float(reach[1][0])))
+            margin = at_most(quantity, weights, number)
+            found.append(BoundSide(name, kept_by_range(margin, most <= number), most))
     return found
+
+
+def _reach(quantity: Quantity, weights: Array, ends: Ends) -> tuple[float, float]:
+    """Between what a weighted sum is, whatever the weights of the network."""
+    if ends is None:
+        least, most = quantity.reach(weights[None])
+        return float(least[0]), float(most[0])
+    least, most = weighted_range(weights[None], *ends)
+    # A sum of several is rounded whenever it is measured; one output is what it is.
+    lost = 0.0 if np.count_nonzero(weights) == 1 else 1e-12 * float(abs(least[0]) + abs(most[0]))
+    return float(least[0]) - lost, float(most[0]) + lost
 
 
 @final

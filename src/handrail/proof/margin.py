@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import numpy as np
@@ -244,21 +244,18 @@ class LinearMargin(UniformMargin):
         threshold: what the value is compared with.
         sign: +1 for a lower bound, -1 for an upper one.
         weights: (n_actions,).
+        can_break: not where the network itself keeps its outputs within the threshold.
     """
 
     threshold: float
     sign: float
     weights: Array
+    can_break: bool = True
 
     @classmethod
     def of(cls, weights: Array, threshold: float, sign: float) -> LinearMargin:
         """Of weights (n_actions,) of the mean actions."""
         return cls(threshold, sign, weights)
-
-    @property
-    def can_break(self) -> bool:
-        """Mean actions can be anything."""
-        return True
 
     @property
     def size(self) -> float:
@@ -312,6 +309,11 @@ def outwards(threshold: float, sign: float, excess: float) -> float:
     rounding = 16.0 * _EPSILON * (abs(threshold) + abs(excess))
     safe = max(excess - rounding, 0.0)
     return float(threshold + sign * safe)
+
+
+def kept_by_range(margin: UniformMargin, kept: bool) -> UniformMargin:
+    """The same of a network whose own range keeps the bound; a softmax knows by itself."""
+    return replace(margin, can_break=not kept) if isinstance(margin, LinearMargin) else margin
 
 
 # (weights, threshold, sign) -> margin.

@@ -249,7 +249,8 @@ class Question:
         if isinstance(self.constraint, Paired):
             return self._claims_of_differences(self.constraint)
         largest = largest_output(self.layers, extent.low, extent.high)
-        return claims_of(self.alternatives, self.tolerance, extent, largest)
+        ends = self.policy.output_range()
+        return claims_of(self.alternatives, self.tolerance, extent, largest, ends)
 
     def _claims_of_differences(self, constraint: Paired) -> list[Claim]:
         """Two of each."""
@@ -502,7 +503,7 @@ def _prove(
     high = np.max([cover.cells.high.max(axis=0) for cover in covers], axis=0)
     simplices = any(len(cover.cells.simplex_coordinates) for cover in covers)
     many = max(cover.cells.n_vertices for cover in covers) > _MANY_VERTICES
-    worst, cells, method = dict[str, float](), 0, ""
+    worst, cells, method = dict[str, float](), 0, "range of the outputs"
     near: list[Array] = []
     leaves: list[Leaves] = []
     reason, remainder = "", Remainder(1.0, -np.inf, 0, 0.0, 0.0)

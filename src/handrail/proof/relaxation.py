@@ -71,10 +71,13 @@ class Relaxation(Bounder):
     narrows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        size = np.ones(self.layers.n_outputs)
-        for weight in reversed(self.layers.weights):
-            size = size @ np.abs(weight)
-        object.__setattr__(self, "importance", size + self.margin.importance() + 1e-300)
+        size, beside = np.ones(self.layers.n_outputs), np.zeros(self.layers.n_observations)
+        for depth in range(len(self.layers.weights) - 1, -1, -1):
+            gain = self.layers.gain_at(depth)
+            beside = beside if gain is None else size @ np.abs(gain)
+            size = size @ np.abs(self.layers.weights[depth])
+        importance = size + beside + self.margin.importance() + 1e-300
+        object.__setattr__(self, "importance", importance)
 
     def narrowed(self, cell: Cells) -> Relaxation:
         """Itself: the lines are chosen for every cell anyway."""
@@ -130,13 +133,13 @@ def enclose_units(
 ) -> list[EnclosedUnits | None]:
     """Layer by layer: the lines of the first bound what the next is given. None of the identity."""
     units: list[EnclosedUnits | None] = []
-    for weight, bias, activation in zip(
-        layers.weights, layers.biases, layers.activations, strict=True
-    ):
+    steps = zip(layers.weights, layers.biases, layers.activations, strict=True)
+    for depth, (weight, bias, activation) in enumerate(steps):
         if activation is IDENTITY:
             units.append(None)
             continue
-        given = _given(layers, cells, weight, bias, lines_of(units), deadline)
+        lines, gain = lines_of(units), layers.gain_at(depth)
+        given = _given(layers, cells, weight, bias, gain, lines, deadline)
         units.append(EnclosedUnits(*given, lines_between(activation, *given)))
     return units
 
@@ -146,6 +149,7 @@ def _given(
     cells: Cells,
     weight: Array,
     bias: Array,
+    gain: Array | None,
     lines: Sequence[Lines | None],
     deadline: Deadline,
 ) -> tuple[Array, Array]:
@@ -159,10 +163,11 @@ def _given(
             deadline.check()
         part = slice(first, first + some)
         rows = np.broadcast_to(weight[part], (len(cells), *weight[part].shape))
+        beside = 0.0 if gain is None else gain[part]
         slope, offset = affine_above(layers, rows, bias[part], lines)
-        highest[:, part] = cells.highest(slope) + offset
+        highest[:, part] = cells.highest(slope + beside) + offset
         slope, offset = affine_above(layers, -rows, -bias[part], lines)
-        lowest[:, part] = -(cells.highest(slope) + offset)
+        lowest[:, part] = -(cells.highest(slope - beside) + offset)
     return lowest, highest
 
 
@@ -182,7 +187,7 @@ def affine_above(
         offset: (m,) or (n, m), added.
         lines: of the first layers.
     """
-    slope = rows
+    slope, beside = rows, np.zeros(())
     total = np.broadcast_to(offset, rows.shape[:2]).copy()
     for depth in range(len(lines) - 1, -1, -1):
         at = lines[depth]
@@ -192,8 +197,10 @@ def affine_above(
             total += (falling @ at.lower_offset[:, :, None])[:, :, 0]
             slope = rising * at.upper_slope[:, None] + falling * at.lower_slope[:, None]
         total += slope @ layers.biases[depth]
+        gain = layers.gain_at(depth)
+        beside = beside if gain is None else slope @ gain
         slope = slope @ layers.weights[depth]
-    return slope, total
+    return slope + beside, total
 
 
 def _worst_vertex(cells: Cells, slope: Array, offset: Array) -> Bounds:

@@ -64,7 +64,8 @@ class VertexBound(Bounder):
     def of(cls, layers: LayerArrays, margin: UniformMargin) -> VertexBound:
         """The bound before anything is known about a cell."""
         (inward, outward), (inward_bias, outward_bias) = layers.weights, layers.biases
-        slope = np.zeros((len(outward), inward.shape[1]))
+        gain = layers.gain_at(1)
+        slope = np.zeros((len(outward), inward.shape[1])) if gain is None else gain
         differences, constants = margin.differences(outward_bias)
         return cls(
             margin, inward, inward_bias, outward, slope, outward_bias, differences, constants

@@ -25,16 +25,15 @@ from handrail.rulebook import environment as environments
 from handrail.rulebook.catalogue import read_file
 from handrail.rulebook.entries import build_constraints
 from handrail.rulebook.environment import Environment, EnvironmentSpec, Interface, Spaces
-from handrail.rulebook.findings import check_format, described, gather, unknown
+from handrail.rulebook.findings import check_format, described, gather
+from handrail.rulebook.network_entry import mlp_arguments, network_findings, sizes
 from handrail.rulebook.picture import Picture, build_picture
 from handrail.rulebook.requirement import DeclaredActions, Requirement
 from handrail.rulebook.schema import File
-from handrail.rulebook.source import KeyPath, Source, in_words, read
-from handrail.settings import DEFAULT_STD, Network, RunSettings, selection_in_full
+from handrail.rulebook.source import Source, in_words, read
+from handrail.settings import RunSettings, selection_in_full
 
-_STD: KeyPath = ("settings", "network", "std")
 _NESTED = ("network", "selection")
-_IDLE_STD = "it is how widely continuous actions vary, but these are discrete. Leave it out."
 _DEFAULT_STRATEGY = RunSettings().selection.strategy
 
 
@@ -136,18 +135,12 @@ class Rulebook:
 
     def scale(self) -> tuple[float, ...]:
         """The typical size of each observation, in their order; 1 where the file says nothing."""
-        scale = self.settings.network.scale
-        known = {} if scale == "auto" else scale
-        return tuple(known.get(name, 1.0) for name in self.observations)
+        return sizes(self.settings.network, self.observations)
 
-    def input_scaling(self) -> dict[str, Any]:
-        """What `mlp` of a policy is told of it: `scale` and `centre`, as far as the file says."""
-        network, told = self.settings.network, dict[str, Any]()
-        if network.scale:
-            told["scale"] = "auto" if network.scale == "auto" else self.scale()
-        if network.centre:
-            told["centre"] = tuple(network.centre.get(name, 0.0) for name in self.observations)
-        return told
+    def mlp_arguments(self) -> dict[str, Any]:
+        """What `mlp` of a policy is told besides the size of the network, as the file says."""
+        actions = DeclaredActions(self.actions, self.ranges)
+        return mlp_arguments(self.settings.network, self.observations, actions)
 
 
 def parse(text: str, name: str) -> Rulebook:
@@ -163,8 +156,7 @@ def parse(text: str, name: str) -> Rulebook:
     parts: list[Callable[[], Any]] = [
         partial(build_constraints, source, file),
         partial(build_picture, source, file),
-        partial(_check_scale, source, file),
-        partial(_check_std, source, file, actions),
+        partial(_check_network, source, file, actions),
     ]
     built, picture, *_ = gather(parts)
     return Rulebook(
@@ -215,12 +207,12 @@ def with_settings(rulebook: Rulebook, **overrides: Any) -> Rulebook:
             for finding in described(error, inside=("settings",))
         ]
         raise InvalidRulebook("\n".join(lines)) from None
-    for path in _scaled_names(settings.network):
-        if path[-1] not in rulebook.observations:
-            message = unknown("observation", path[-1], rulebook.observations)
-            raise InvalidRulebook(f"{rulebook.name}, {in_words(path[:-1])}: {message}")
-    if _has_idle_std(settings, rulebook.quantity):
-        raise InvalidRulebook(f"{rulebook.name}, {in_words(_STD)}: {_IDLE_STD}")
+    actions = DeclaredActions(rulebook.actions, rulebook.ranges)
+    for path, of_name, message in network_findings(
+        settings.network, rulebook.observations, actions
+    ):
+        where = in_words(path[:-1] if of_name else path)
+        raise InvalidRulebook(f"{rulebook.name}, {where}: {message}")
     return replace(rulebook, settings=settings)
 
 
@@ -250,30 +242,12 @@ def _same_kind(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return bool(new.get("strategy", before) == before)
 
 
-def _scaled_names(network: Network) -> list[tuple[str, ...]]:
-    """Where a file names observations of its network."""
-    scale = () if network.scale == "auto" else tuple(network.scale)
-    return [
-        *(("settings", "network", "scale", name) for name in scale),
-        *(("settings", "network", "centre", name) for name in network.centre),
-    ]
-
-
-def _check_scale(source: Source, file: File) -> None:
-    for path in _scaled_names(file.settings.network):
-        if path[-1] not in file.observations:
-            spot = source.spot(path).without_key()
-            raise spot.error(unknown("observation", path[-1], file.observations))
-
-
-def _check_std(source: Source, file: File, actions: DeclaredActions) -> None:
-    if _has_idle_std(file.settings, actions.quantity):
-        raise source.spot(_STD).error(_IDLE_STD)
-
-
-def _has_idle_std(settings: RunSettings, quantity: Quantity) -> bool:
-    """A run keeps every setting, the default of this one as well, so that alone says nothing."""
-    return not quantity.is_continuous and settings.network.std != DEFAULT_STD
+def _check_network(source: Source, file: File, actions: DeclaredActions) -> None:
+    for path, of_name, message in network_findings(
+        file.settings.network, file.observations, actions
+    ):
+        spot = source.spot(path)
+        raise (spot.without_key() if of_name else spot).error(message)
 
 
 def load_rulebook(path_or_name: str | Path) -> Rulebook:

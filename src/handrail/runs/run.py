@@ -334,15 +334,9 @@ def _is_of_before(checkpoint: Checkpoint, policy: Policy) -> bool:
 
 def make_policy(rulebook: Rulebook, env: gym.Env[Any, Any]) -> Policy:
     """A fresh network as a constraint file describes it."""
-    network, seed, scaling = (
-        rulebook.settings.network,
-        rulebook.settings.seed,
-        rulebook.input_scaling(),
-    )
-    hidden, activation = network.hidden, network.activation
-    if rulebook.quantity.is_continuous:
-        return GaussianPolicy.mlp(env, hidden, activation, seed, std=network.std, **scaling)
-    return CategoricalPolicy.mlp(env, hidden, activation, seed, **scaling)
+    network, seed = rulebook.settings.network, rulebook.settings.seed
+    kind = GaussianPolicy if rulebook.quantity.is_continuous else CategoricalPolicy
+    return kind.mlp(env, network.hidden, network.activation, seed, **rulebook.mlp_arguments())
 
 
 def refuse_taken(folder: Path) -> None:

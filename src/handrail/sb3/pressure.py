@@ -60,7 +60,7 @@ class Pressure:
         self.end()
         training = self._model.start_time
         rows = enforcer.step_rows(self._policy, _no_gradient(self._policy), 1.0)
-        targets = Targets(rows, self._tolerance)
+        targets = Targets(rows, self._tolerance, self._policy.coordinates)
 
         def before_step(optimizer: Optimizer, *_: object) -> None:
             del optimizer
