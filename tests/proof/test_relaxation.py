@@ -15,7 +15,7 @@ from torch import nn
 
 import handrail as hr
 from handrail._types import Array
-from handrail.policies import ACTIVATIONS, RELU, Activation, LayerArrays, Shape, SideBySide
+from handrail.policies import ACTIVATIONS, RELU, Activation, LayerArrays, Shape, SideBySide, Twinned
 from handrail.policies import activation as activation_module
 from handrail.policies import layer_plan as layer_plan_module
 from handrail.proof.bounder import Bounds
@@ -210,8 +210,8 @@ def test_an_activation_without_lines_is_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_every_activation_of_the_table_has_lines() -> None:
-    # Two beside each other are made of those of the table.
-    assert {type(one.shape) for one in ACTIVATIONS.values()} | {SideBySide} == set(_LINES)
+    # Two networks as one have what is made of those of the table.
+    assert {type(one.shape) for one in ACTIVATIONS.values()} | {SideBySide, Twinned} == set(_LINES)
     assert set(_LINES) == set(get_args(Shape))
 
 

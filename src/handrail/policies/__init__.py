@@ -12,6 +12,7 @@ from handrail.policies.activation import (
     Shape,
     SideBySide,
     Sigmoidal,
+    Twinned,
 )
 from handrail.policies.categorical import CategoricalPolicy, as_categorical
 from handrail.policies.fused_network import FusedNetwork
@@ -25,6 +26,7 @@ from handrail.policies.quantity import MEAN, PROBABILITY, Coordinates, Quantity,
 from handrail.policies.residual import Residual
 from handrail.policies.scaler import Scaler
 from handrail.policies.spaces import Spaces, action_limits, check_fit, clipped, clipping, spaces_of
+from handrail.policies.twin_network import TwinNetwork
 
 __all__ = [
     "ACTIVATIONS",
@@ -56,6 +58,8 @@ __all__ = [
     "Sigmoidal",
     "Spaces",
     "Tensors",
+    "TwinNetwork",
+    "Twinned",
     "action_limits",
     "as_categorical",
     "check_fit",

@@ -10,7 +10,7 @@ Every entry is torch's class with its default options; a layer with others is no
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, final
 
@@ -85,8 +85,20 @@ class SideBySide:
     parts: tuple[tuple[Activation, int], ...]
 
 
+@final
+@dataclass(frozen=True)
+class Twinned:
+    """Of a layer of inputs h, and behind them differences d: f(h), and f(h + d) - f(h).
+
+    Attributes:
+        activation: f.
+    """
+
+    activation: Activation
+
+
 # What a proof may know of an activation f.
-Shape = Rectifier | Convex | Clipping | Sigmoidal | NearRectifier | SideBySide
+Shape = Rectifier | Convex | Clipping | Sigmoidal | NearRectifier | SideBySide | Twinned
 
 
 @final
@@ -322,4 +334,28 @@ def side_by_side(*parts: tuple[Activation, int]) -> Activation:
         at_zero=max(one.at_zero for one in kinds),
         largest=max(one.largest for one in kinds),
         jump=max(one.jump for one in kinds),
+    )
+
+
+def twinned(activation: Activation) -> Activation:
+    """Of inputs of one network, and what those of another one are more; f of both, likewise.
+
+    What rounds in one of the two matters for the other: three times what it does for f.
+    """
+    if activation is IDENTITY:
+        return activation
+
+    def value(z: FloatArray) -> FloatArray:
+        one, more = np.split(z, 2, axis=-1)
+        first = activation.value(one)
+        return np.concatenate([first, activation.value(one + more) - first], axis=-1)
+
+    return replace(
+        activation,
+        name=f"twinned {activation.name}",
+        value=value,
+        shape=Twinned(activation),
+        lipschitz=3.0 * activation.lipschitz,
+        largest=2.0 * activation.largest,
+        jump=2.0 * activation.jump,
     )

@@ -32,6 +32,7 @@ from handrail.policies import (
     Policy,
     Quantity,
     Refusal,
+    TwinNetwork,
     joined,
     mirrored,
 )
@@ -54,11 +55,13 @@ class Pair:
     Attributes:
         layers: both as one; of the policy alone, if its twin cannot be looked into.
         acting: what the less exact of the two acts in.
+        twin: both as one once more, if they have the same layers: tighter where they hardly differ.
         obstacle: why nothing can be known; empty if nothing is in the way.
     """
 
     layers: LayerArrays
     acting: Arithmetic
+    twin: TwinNetwork | None = None
     obstacle: str = ""
 
     @classmethod
@@ -70,10 +73,11 @@ class Pair:
             acting = FLOAT32 if twin.precision == "float32" else acting
             second = _layers(twin.policy)
         if isinstance(second, Refusal):
-            return cls(layers, acting, f"the policy that it is compared with: {second.reason}")
+            reason = f"the policy that it is compared with: {second.reason}"
+            return cls(layers, acting, obstacle=reason)
         if twin.matrix is not None:
-            second = mirrored(second, twin.matrix)
-        return cls(joined(layers, second), acting)
+            return cls(joined(layers, mirrored(second, twin.matrix)), acting)
+        return cls(joined(layers, second), acting, TwinNetwork.of(layers, second))
 
 
 def _layers(policy: Policy) -> LayerArrays | Refusal:

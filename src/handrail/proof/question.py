@@ -29,7 +29,16 @@ from handrail.constraints import (
     refuse_wrong_types,
 )
 from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
-from handrail.policies import ACTIVATIONS, IDENTITY, RELU, LayerArrays, Layers, Policy, Refusal
+from handrail.policies import (
+    ACTIVATIONS,
+    IDENTITY,
+    RELU,
+    LayerArrays,
+    Layers,
+    Policy,
+    Refusal,
+    TwinNetwork,
+)
 from handrail.proof.bounder import Bounder
 from handrail.proof.branch_and_bound import Budget, Judge, Leaves, Proof, Watch, prove
 from handrail.proof.certificate import Certificate, Certificates, Status
@@ -198,6 +207,7 @@ class Question:
             constraint compares two policies or states.
         tolerance: violations up to this are allowed.
         rounding: of the network.
+        twin: the same network in another form, if it has one, whose bounds may be tighter.
         obstacle: why nothing can be known; empty if nothing is in the way.
     """
 
@@ -208,6 +218,7 @@ class Question:
     alternatives: tuple[tuple[Demand, ...], ...]
     tolerance: float
     rounding: Rounding
+    twin: TwinNetwork | None = None
     obstacle: str = ""
 
     @classmethod
@@ -238,7 +249,8 @@ class Question:
                 (),
                 tolerance,
                 rounding,
-                obstacle=pair.obstacle,
+                pair.twin,
+                pair.obstacle,
             )
         parts = tuple(demands_of(one, n_actions) for one in parts_of(constraint))
         rounding = Rounding(layers, arithmetic_of(policy.dtype))
@@ -311,6 +323,14 @@ class Question:
         return tuple(
             tuple(of_bounds(side.margin.size) for side in sides) for sides in claim.alternatives
         )
+
+    def rounding_of_twin(
+        self, claim: Claim, low: Array, high: Array, simplices: bool
+    ) -> tuple[tuple[float, ...], ...]:
+        """The same for bounds of the twin."""
+        assert self.twin is not None  # nobody asks otherwise
+        rounding = replace(self.rounding, bounded=self.twin.sizes)
+        return replace(self, rounding=rounding).rounding_of_bounds(claim, low, high, simplices)
 
     def violations(self, states: Array) -> Array:
         """(n,) measured by the real policy, in float64."""
@@ -517,6 +537,9 @@ def _prove(
         if not np.isfinite([by for several in rounded for by in several]).all():
             return question.unknown(question.too_large())
         bounders, method = _bounders(question.layers, claim, many)
+        if question.twin is not None:  # the better of two bounds, in each cell
+            bounders += _relaxations(question.twin.layers, claim)
+            rounded += question.rounding_of_twin(claim, low, high, simplices)
         bounder, rounding = _together(bounders, rounded)
         violates = partial(question.violates, claim)
         judge = Judge(region.contains, violates, question.too_near())
@@ -569,8 +592,12 @@ def _bounders(
             assert isinstance(margin, UniformMargin)  # all are
             return VertexBound.of(layers, margin)
 
-        method = "vertex bound"
-    else:
-        bounder, method = partial(Relaxation, layers), "linear relaxation"
-    several = tuple(tuple(bounder(side.margin) for side in sides) for sides in claim.alternatives)
-    return several, method
+        several = tuple(tuple(bounder(one.margin) for one in some) for some in claim.alternatives)
+        return several, "vertex bound"
+    return _relaxations(layers, claim), "linear relaxation"
+
+
+def _relaxations(layers: LayerArrays, claim: Claim) -> tuple[tuple[Bounder, ...], ...]:
+    return tuple(
+        tuple(Relaxation(layers, one.margin) for one in some) for some in claim.alternatives
+    )

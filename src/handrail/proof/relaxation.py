@@ -27,6 +27,7 @@ from handrail.policies import (
     Rectifier,
     SideBySide,
     Sigmoidal,
+    Twinned,
 )
 from handrail.proof.bounder import NO_DEADLINE, Bounder, Bounds, Deadline, bounds_by_block
 from handrail.proof.margin import Margin, log_sum_exp
@@ -40,6 +41,9 @@ _BLOCK = 2**21
 # Work between two looks at the clock, in products that are summed up: some hundredths of a second.
 # A number of a row, which goes through two lines, takes as long as so many products.
 _PRODUCTS, _PER_NUMBER = 2**27, 256
+
+# Outwards, by less than this.
+_INFLECTION_IS_ROUNDED = 1e-3
 
 # Above this many vertices a cell's log-sum-exp is bounded term by term.
 _MANY_VERTICES = 256
@@ -217,6 +221,8 @@ def _worst_vertex(cells: Cells, slope: Array, offset: Array) -> Bounds:
 
 def has_lines(activation: Activation) -> bool:
     """Whether anything can be proven of a network with it."""
+    if isinstance(activation.shape, Twinned):
+        return has_lines(activation.shape.activation)
     if isinstance(activation.shape, SideBySide):
         return all(has_lines(one) for one, _ in activation.shape.parts)
     return type(activation.shape) in _LINES
@@ -373,6 +379,60 @@ def _lines_side_by_side(activation: Activation, low: Array, high: Array) -> Line
     return Lines(*(np.concatenate(each, axis=1) for each in zip(*found, strict=True)))
 
 
+def _twin_lines(activation: Activation, low: Array, high: Array) -> Lines:
+    """Of f(h) its own; of f(h + d) - f(h) = s d, s a slope of f between the two, lines over d.
+
+    With m ≤ s ≤ M the difference is below max(m d, M d), which is convex: below its chord. Above
+    the chord of min(m d, M d) likewise.
+    """
+    shape = activation.shape
+    assert isinstance(shape, Twinned)  # this is how the lines are chosen
+    (h_low, low), (h_high, high) = (np.split(one, 2, axis=1) for one in (low, high))
+    own = lines_between(shape.activation, h_low, h_high)
+    least, most = slopes_between(
+        shape.activation, np.minimum(h_low, h_low + low), np.maximum(h_high, h_high + high)
+    )
+    across = (low < 0.0) & (high > 0.0)
+    width = np.where(across, high - low, 1.0)
+    ahead = low >= 0.0
+    upper = np.where(ahead, most, least)
+    upper = np.where(across, (most * high - least * low) / width, upper)
+    lower = np.where(ahead, least, most)
+    lower = np.where(across, (least * high - most * low) / width, lower)
+    none = np.zeros_like(low)
+    more = Lines(
+        lower,
+        np.where(across, (least - lower) * high, none),
+        upper,
+        np.where(across, (most - upper) * high, none),
+    )
+    return Lines(*(np.concatenate(pair, axis=1) for pair in zip(own, more, strict=True)))
+
+
+def slopes_between(activation: Activation, low: Array, high: Array) -> tuple[Array, Array]:
+    """Between which the slopes of an activation are on intervals [low, high], kinks included."""
+    shape = activation.shape
+    if isinstance(shape, Rectifier):
+        return (low >= 0.0).astype(np.float64), (high > 0.0).astype(np.float64)
+    if isinstance(shape, Clipping):
+        inside, outside = (low >= -1.0) & (high <= 1.0), (low >= 1.0) | (high <= -1.0)
+        return inside.astype(np.float64), (~outside).astype(np.float64)
+    ends = activation.slopes(low), activation.slopes(high)
+    least, most = np.minimum(*ends), np.maximum(*ends)
+    if isinstance(shape, Sigmoidal):  # steepest at 0
+        return least, np.where((low <= 0.0) & (high >= 0.0), activation.lipschitz, most)
+    if isinstance(shape, NearRectifier):
+        # Steepest at the inflection; f' (-h) = 1 - f'(h).
+        about = shape.inflection - _INFLECTION_IS_ROUNDED
+        steep = (low <= shape.inflection) & (high >= about)
+        falls = (low <= -about) & (high >= -shape.inflection)
+        return (
+            np.where(falls, 1.0 - activation.lipschitz, least),
+            np.where(steep, activation.lipschitz, most),
+        )
+    return least, most  # convex: its slopes rise
+
+
 _LINES: dict[type[object], Callable[[Activation, Array, Array], Lines]] = {
     Rectifier: _relu_lines,
     Convex: _convex_lines,
@@ -380,4 +440,5 @@ _LINES: dict[type[object], Callable[[Activation, Array, Array], Lines]] = {
     Sigmoidal: _s_lines,
     NearRectifier: _near_relu_lines,
     SideBySide: _lines_side_by_side,
+    Twinned: _twin_lines,
 }

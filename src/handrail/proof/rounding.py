@@ -89,10 +89,12 @@ class Rounding:
     Attributes:
         layers: the network.
         acting: what it acts in.
+        bounded: what bounds are computed of, if that is another network with the same outputs.
     """
 
     layers: LayerArrays
     acting: Arithmetic
+    bounded: LayerArrays | None = None
 
     def of_evaluation(self, states: Array, size: float) -> Array:
         """Of margins (n,) that were evaluated at states (n, n_observations), in float64.
@@ -125,9 +127,10 @@ class Rounding:
         sizes = np.maximum(np.abs(low), np.abs(high))[None]
         lost = _SLIVERS * FLOAT64.unit * sizes if simplices else np.zeros_like(sizes)
         with np.errstate(all="ignore"):
-            ours, largest = _bound_errors(self.layers, sizes)
+            bounded = self.layers if self.bounded is None else self.bounded
+            ours, largest = _bound_errors(bounded, sizes)
             theirs, _ = _output_errors(self.layers, sizes, self.acting, lost)
-            terms = _terms_of_bounds(self.layers)
+            terms = _terms_of_bounds(bounded)
             total = 2.0 * theirs + terms * (ours + _of_margin(largest, size))
         return float(_finite(total)[0])
 
