@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 RLLIB := .venv-rllib
 RLLIB_READY := $(RLLIB)/.ready
-.PHONY: help demo test test-slow test-rllib lint bench ppo influence reproduce docs clean
+.PHONY: help demo test test-slow test-rllib lint types bench ppo influence reproduce docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -14,7 +14,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; assert sys.version_info >= (3, 11), 'Handrail needs Python 3.11 or newer'"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[box2d,fast,tensorboard,sb3,onnx,optuna,ray,slurm,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[box2d,fast,tensorboard,sb3,onnx,optuna,ray,slurm,studio,dev]"
 	@touch $@
 
 # RLlib pins its Gymnasium, whose extra for Box2D builds it from source: Box2D has wheels.
@@ -40,11 +40,17 @@ test-slow: $(READY) ## the long checks too
 test-rllib: $(RLLIB_READY) ## what needs RLlib, in an environment of its own
 	$(RLLIB)/bin/python -m pytest tests/rllib
 
-lint: $(READY) ## ruff, mypy --strict, layers
+TSC := npx --yes --package typescript@5.9.3 tsc
+
+lint: $(READY) types ## ruff, mypy --strict, layers, types of the studio's page
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports
+
+types: ## of the studio's page, where Node can get TypeScript
+	@if $(TSC) --version >/dev/null 2>&1; then $(TSC) -p src/handrail/studio/page; \
+	else echo "The types of the studio's page are not checked: npx cannot run TypeScript here."; fi
 
 bench: $(READY) ## side-by-side timings, written to docs/benchmarks
 	$(BIN)/python -m benchmarks

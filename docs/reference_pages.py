@@ -38,6 +38,7 @@ PACKAGES = (
     "runs",
     "executors",
     "report",
+    "studio",
     "export",
     "tangent",
     "settings",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from handrail import runs as runs
     from handrail import sb3 as sb3
     from handrail import settings as settings
+    from handrail import studio as studio
     from handrail import tangent as tangent
     from handrail.constraints import AnyOf as AnyOf
     from handrail.constraints import AtLeast as AtLeast
@@ -177,7 +178,7 @@ _NAMES = {
         "predict_change",
     ),
 }
-_PACKAGES = (*_NAMES, "executors", "report", "sb3")
+_PACKAGES = (*_NAMES, "executors", "report", "sb3", "studio")
 
 __all__ = sorted(  # noqa: PLE0605
     ["__version__", *_PACKAGES, *(name for names in _NAMES.values() for name in names)]

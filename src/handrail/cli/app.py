@@ -27,6 +27,7 @@ from handrail.cli.options import Json
 from handrail.cli.play import play
 from handrail.cli.prove import prove, verify
 from handrail.cli.show import show
+from handrail.cli.studio import studio
 from handrail.cli.sweep import sweep
 from handrail.cli.train import resume, train
 from handrail.errors import EpisodeInterrupted, HandrailError, ModulesNotImported
@@ -111,6 +112,7 @@ def _saying_where(command: Callable[..., None]) -> Callable[..., None]:
 
 for _command in (
     *(train, resume, sweep, compare, check, evaluate, show, prove, verify, edit, export, play),
+    studio,
     *(environments, schema, version),
 ):
     # Typer would cut the line of help short.

@@ -1,6 +1,6 @@
 """Make it hold: at points, on regions, in one step, in an edit; or say why not."""
 
-from handrail.enforcement.conflict import Conflict, impossible_at_one_state
+from handrail.enforcement.conflict import Conflict, impossible_at_one_state, impossible_overlap
 from handrail.enforcement.diagnosis import Diagnosis, diagnose, measure
 from handrail.enforcement.enforcer import Enforcer, Memory, make_enforcer
 from handrail.enforcement.exchange import contradiction
@@ -48,6 +48,7 @@ __all__ = [
     "enforce",
     "given_references",
     "impossible_at_one_state",
+    "impossible_overlap",
     "influence_between",
     "make_enforcer",
     "measure",

@@ -1,6 +1,6 @@
 """It holds at every state of a region, or here is one where it does not."""
 
-from handrail.proof.branch_and_bound import Budget, Leaves
+from handrail.proof.branch_and_bound import Budget, Leaves, Watch
 from handrail.proof.cell_cache import CellCache
 from handrail.proof.certificate import Certificate, Certificates
 from handrail.proof.certificate_file import (
@@ -19,6 +19,7 @@ __all__ = [
     "Certificates",
     "Leaves",
     "Remainder",
+    "Watch",
     "at_least",
     "at_most",
     "certify",

@@ -18,7 +18,7 @@ from handrail.report.learning_curves import (
 )
 from handrail.report.plane import Plane
 from handrail.report.policy_panels import policy_figure
-from handrail.report.proof_panels import proof_figure
+from handrail.report.proof_panels import certify_regions, proof_figure
 from handrail.report.report import write_comparison, write_pictures, write_report
 from handrail.report.statistics import GroupSummary, Spread, summarise_runs
 
@@ -29,6 +29,7 @@ __all__ = [
     "Plane",
     "Spread",
     "Standing",
+    "certify_regions",
     "change_figure",
     "compare_runs",
     "curves_figure",

@@ -104,11 +104,11 @@ class Plane:
             if index not in (self.horizontal, self.vertical)
         )
 
-    def states(self) -> tuple[Array, Array, Array]:
+    def states(self, count: int = RESOLUTION) -> tuple[Array, Array, Array]:
         """Both axes (n,) and the states (n·n, n_observations) of a grid over the plane."""
-        across = np.linspace(*self.horizontal_range, RESOLUTION)
-        up = np.linspace(*self.vertical_range, RESOLUTION)
-        states = np.tile(np.asarray(self.at, dtype=np.float64), (RESOLUTION**2, 1))
+        across = np.linspace(*self.horizontal_range, count)
+        up = np.linspace(*self.vertical_range, count)
+        states = np.tile(np.asarray(self.at, dtype=np.float64), (count**2, 1))
         grid_across, grid_up = np.meshgrid(across, up)
         states[:, self.horizontal] = grid_across.ravel()
         states[:, self.vertical] = grid_up.ravel()

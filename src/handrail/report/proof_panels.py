@@ -16,7 +16,7 @@ from handrail._types import Array
 from handrail.constraints import Constraint, Paired, Rows, counted, expand, is_bound
 from handrail.errors import InvalidArgument, InvalidConstraint, InvalidPolicy
 from handrail.policies import Policy, Quantity
-from handrail.proof import Budget, Certificate, Leaves, at_least, at_most, certify
+from handrail.proof import Budget, Certificate, Leaves, Watch, at_least, at_most, certify
 from handrail.regions import Region, area, beside_faces, cut_cells, rectangle
 from handrail.report.drawing import (
     draw_frame,
@@ -127,15 +127,24 @@ class Answer:
         return is_curve(self.region) or bool(plane.section(self.region))
 
 
-def certify_regions(policy: Policy, constraints: Sequence[Constraint]) -> tuple[Answer, ...]:
-    """A certificate for every region of which one can be had."""
+def certify_regions(
+    policy: Policy, constraints: Sequence[Constraint], watch: Watch | None = None
+) -> tuple[Answer, ...]:
+    """A certificate for every region of which one can be had.
+
+    Args:
+        policy: that is asked about.
+        constraints: on regions; others get none.
+        watch: called now and then with the numbers of proven and of open cells; what it raises ends
+            the proof.
+    """
     if not constraints:
         return ()
     answers = []
     for one in expand(constraints, policy).regional:
         part = one.constraint.moved_to(one.region, one.name)
         try:
-            certificate = certify(policy, part, budget=_FOR_A_PICTURE)
+            certificate = certify(policy, part, budget=_FOR_A_PICTURE, watch=watch)
         except (InvalidPolicy, InvalidConstraint):
             # A network, a curve or a relation of states that no proof can look into.
             continue

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from handrail.rulebook.catalogue import Overview as Overview
     from handrail.rulebook.catalogue import bundled as bundled
     from handrail.rulebook.catalogue import overviews as overviews
+    from handrail.rulebook.catalogue import read_file as read_file
     from handrail.rulebook.environment import EnvironmentSpec as EnvironmentSpec
     from handrail.rulebook.environment import states_outside as states_outside
     from handrail.rulebook.picture import Picture as Picture
@@ -25,10 +26,14 @@ if TYPE_CHECKING:
     from handrail.rulebook.rulebook import parse as parse
     from handrail.rulebook.rulebook import with_settings as with_settings
     from handrail.rulebook.schema import json_schema as json_schema
+    from handrail.rulebook.source import KeyPath as KeyPath
+    from handrail.rulebook.source import Source as Source
+    from handrail.rulebook.source import Span as Span
+    from handrail.rulebook.source import read as read
     from handrail.rulebook.source import read_value as read_value
 
 _NAMES = {
-    "catalogue": ("Overview", "bundled", "overviews"),
+    "catalogue": ("Overview", "bundled", "overviews", "read_file"),
     "environment": ("EnvironmentSpec", "states_outside"),
     "picture": ("Picture",),
     "requirement": ("DeclaredActions",),
@@ -42,7 +47,7 @@ _NAMES = {
         "with_settings",
     ),
     "schema": ("json_schema",),
-    "source": ("read_value",),
+    "source": ("KeyPath", "Source", "Span", "read", "read_value"),
 }
 
 __all__ = sorted(name for names in _NAMES.values() for name in names)  # noqa: PLE0605

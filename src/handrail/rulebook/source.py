@@ -143,6 +143,22 @@ class Spot:
 
 @final
 @dataclass(frozen=True)
+class Span:
+    """Where a value is written: the characters from `start` up to `end`.
+
+    Attributes:
+        start: of its first character.
+        end: behind its last one; of a collection in blocks, wherever the next thing begins.
+        flow: whether it is written in brackets or braces, or is a single value.
+    """
+
+    start: int
+    end: int
+    flow: bool
+
+
+@final
+@dataclass(frozen=True)
 class Source:
     """A constraint file as plain data.
 
@@ -152,6 +168,7 @@ class Source:
         data: mappings, lists, texts, numbers, booleans and None.
         lines: the line of every key and every item of a list, by its path.
         blocks: the first line of the content of every literal block of text (`|`), by its path.
+        spans: where every value is written, by its path; aliases are written where their anchor is.
     """
 
     file: str
@@ -159,6 +176,7 @@ class Source:
     data: dict[str, Any]
     lines: dict[KeyPath, int]
     blocks: dict[KeyPath, int]
+    spans: dict[KeyPath, Span]
 
     def spot(self, path: KeyPath) -> Spot:
         """Where a key or an item is; for what is missing, where the nearest thing around it is."""
@@ -192,7 +210,7 @@ def read(text: str, file: str) -> Source:
         )
     walk = _Walk(file)
     data = walk.mapping(root, ())
-    return Source(file, text, data, walk.lines, walk.blocks)
+    return Source(file, text, data, walk.lines, walk.blocks, walk.spans)
 
 
 def read_value(text: str) -> Any:
@@ -272,6 +290,11 @@ def _line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
 
 
+def _span(node: yaml.Node) -> Span:
+    in_blocks = isinstance(node, yaml.CollectionNode) and not node.flow_style
+    return Span(int(node.start_mark.index), int(node.end_mark.index), not in_blocks)
+
+
 @final
 @dataclass
 class _Walk:
@@ -280,6 +303,7 @@ class _Walk:
     file: str
     lines: dict[KeyPath, int] = field(default_factory=dict)
     blocks: dict[KeyPath, int] = field(default_factory=dict)
+    spans: dict[KeyPath, Span] = field(default_factory=dict)
     _open: list[int] = field(default_factory=list)
     _visited: int = 0
 
@@ -293,6 +317,7 @@ class _Walk:
 
     def value(self, node: yaml.Node, path: KeyPath) -> Any:
         self._enter(node)
+        self.spans[path] = _span(node)
         try:
             if isinstance(node, yaml.MappingNode) and node.tag == MAP:
                 return self.mapping(node, path)

@@ -1,0 +1,96 @@
+"""What the process of an engine is asked to do: answer a text, prove it, look at a state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, final
+
+from typing_extensions import override
+
+from handrail.studio.engine import Inbox, Job, Report
+from handrail.studio.messages import Notice, Proof, View
+
+if TYPE_CHECKING:
+    from handrail.studio.workbench import Workbench
+
+# States along each axis of the map: while a hand moves, and when it rests.
+COARSE, FINE = 49, 121
+
+
+@final
+@dataclass(frozen=True)
+class AnswerText(Job):
+    """Draw a text, hold the policy to it, show the map; when the hand rests, prove it.
+
+    Attributes:
+        revision: of the text.
+        text: as it is in the editor.
+        view: the plane; None for the one that the file wants.
+        resting: whether the hand rests: then the map is finer, and a proof follows.
+        with_before: whether the map of the policy before is wanted, too.
+    """
+
+    revision: int
+    text: str
+    view: View | None
+    resting: bool
+    with_before: bool
+
+    urgency: ClassVar[int] = 0
+
+    @override
+    def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:
+        drawing = bench.draw(self.revision, self.text, self.view)
+        report(drawing)
+        if drawing.error:
+            return
+        report(bench.hold(self.revision, FINE if self.resting else COARSE, self.with_before))
+        if self.resting:
+            inbox.put(ProveText(self.revision))
+
+
+@final
+@dataclass(frozen=True)
+class ProveText(Job):
+    """Prove what is held, and find out what each constraint alone changes elsewhere."""
+
+    revision: int
+
+    urgency: ClassVar[int] = 2
+
+    @override
+    def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:
+        proof = bench.prove(self.revision, lambda: inbox.check(self))
+        report(proof)
+        words = bench.influences(lambda: inbox.check(self))
+        verdicts = [
+            one.model_copy(update={"influence": words.get(one.entry)}) for one in proof.verdicts
+        ]
+        report(Proof(**{**dict(proof), "verdicts": verdicts}))
+
+
+@final
+@dataclass(frozen=True)
+class ProbeState(Job):
+    """What the policy does at a state."""
+
+    state: Sequence[float]
+
+    urgency: ClassVar[int] = 1
+
+    @override
+    def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:
+        report(bench.probe(self.state))
+
+
+@final
+@dataclass(frozen=True)
+class TellPython(Job):
+    """The constraints as Python."""
+
+    urgency: ClassVar[int] = 1
+
+    @override
+    def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:
+        report(Notice(what="python", text=bench.as_python()))

@@ -1,0 +1,381 @@
+"""What the page and the server say to each other: one WebSocket, one model for every message.
+
+Whatever comes from the page is checked here, before anything is done with it: its kind, its types,
+and sizes that nobody's hand reaches.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias, final
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+_MOST_EDITS = 4000
+_LONGEST_TEXT = 1_000_000
+
+Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False, ge=-1e30, le=1e30)]
+Path: TypeAlias = Annotated[list[str | int], Field(min_length=1, max_length=40)]
+ShortText: TypeAlias = Annotated[str, Field(max_length=2000)]
+Pair: TypeAlias = tuple[Number, Number]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="null")
+
+
+# ---- from the page
+
+
+@final
+class Value(_Message):
+    """A number or a text of the file, and what it is to be."""
+
+    path: Path
+    value: Number | ShortText
+
+
+@final
+class Edit(_Message):
+    """Values replaced; those of one gesture are undone together."""
+
+    kind: Literal["edit"]
+    values: Annotated[list[Value], Field(min_length=1, max_length=_MOST_EDITS)]
+    gesture: Annotated[int, Field(ge=0)] = 0
+    resting: bool = True
+
+
+@final
+class Insert(_Message):
+    """Another vertex of a polygon."""
+
+    kind: Literal["insert"]
+    path: Path
+    index: Annotated[int, Field(ge=1, le=1000)]
+    item: Annotated[list[Number], Field(min_length=1, max_length=6)]
+
+
+@final
+class Remove(_Message):
+    """An item of a list less: a constraint, or a vertex."""
+
+    kind: Literal["remove"]
+    path: Path
+    index: Annotated[int, Field(ge=0, le=1000)]
+
+
+@final
+class Add(_Message):
+    """A constraint that was drawn in the plane that is shown."""
+
+    kind: Literal["add"]
+    shape: Literal["point", "box", "ball", "polygon", "line"]
+    points: Annotated[list[Pair], Field(min_length=1, max_length=1000)]
+    radius: Annotated[Number, Field(gt=0.0)] | None = None
+    action: Annotated[int, Field(ge=0, le=1000)] | None = None
+
+
+@final
+class Text(_Message):
+    """The whole text, from the editor."""
+
+    kind: Literal["text"]
+    text: Annotated[str, Field(max_length=_LONGEST_TEXT)]
+    gesture: Annotated[int, Field(ge=0)] = 0
+
+
+@final
+class View(_Message):
+    """The plane that the map shows, by the indices of its observations."""
+
+    across: Annotated[int, Field(ge=0, le=1000)]
+    up: Annotated[int, Field(ge=0, le=1000)]
+    across_range: Pair
+    up_range: Pair
+    at: Annotated[list[Number], Field(min_length=2, max_length=1000)]
+
+
+@final
+class Look(_Message):
+    """Another plane, or another part of it."""
+
+    kind: Literal["look"]
+    view: View
+    resting: bool = True
+
+
+@final
+class Probe(_Message):
+    """What the policy does at one state."""
+
+    kind: Literal["probe"]
+    state: Annotated[list[Number], Field(min_length=1, max_length=1000)]
+
+
+@final
+class Order(_Message):
+    """What needs no further words."""
+
+    kind: Literal[
+        "undo", "redo", "save", "save_anyway", "restore", "discard", "interrupt", "python"
+    ]
+
+
+Request: TypeAlias = Edit | Insert | Remove | Add | Text | Look | Probe | Order
+
+requests: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="kind")])
+
+
+# ---- to the page
+
+
+@final
+class Slot(_Message):
+    """A number in the file that moves with a handle, and what it is now."""
+
+    path: list[str | int]
+    value: float
+
+
+@final
+class Handle(_Message):
+    """Where a shape can be taken hold of, and what follows the hand.
+
+    Attributes:
+        role: move (all of it), corner, edge, vertex, or radius.
+        x: in the units of the observation across.
+        y: in the units of the observation up.
+        across: numbers that move by as much as the hand does, across.
+        up: the same, up; of a radius there is one number only, in `across`.
+        moves_across: indices of the points of the first outline that go along.
+        moves_up: the same, up.
+    """
+
+    role: Literal["move", "corner", "edge", "vertex", "radius"]
+    x: float
+    y: float
+    across: list[Slot] = []
+    up: list[Slot] = []
+    moves_across: list[int] = []
+    moves_up: list[int] = []
+
+
+@final
+class Shape(_Message):
+    """A part of where a constraint holds, as the plane shows it.
+
+    Attributes:
+        entry: index of the constraint in the file.
+        kind: of shape.
+        meets: whether the plane meets it; else its shadow on the plane is drawn.
+        outlines: (m, 2) each; of points, one outline with a single point each.
+        handles: none if it can be changed in the text alone.
+        levels: lines on which a bound that depends on the state has one value.
+        vertices: the path of a list of vertices, if a vertex may be added.
+        middle: a state in the middle of it.
+        note: why it cannot be dragged; empty if it can.
+    """
+
+    entry: int
+    kind: Literal["point", "box", "ball", "polygon", "curve", "other"]
+    meets: bool
+    outlines: list[list[tuple[float, float]]]
+    handles: list[Handle] = []
+    levels: list[Level] = []
+    vertices: list[str | int] | None = None
+    middle: list[float] = []
+    note: str = ""
+
+
+@final
+class Level(_Message):
+    """A line on which a bound has one value."""
+
+    value: float
+    side: Literal["lower", "upper"]
+    line: list[tuple[float, float]]
+
+
+@final
+class Bound(_Message):
+    """A number in a requirement that a slider moves: characters `start` to `end` of its text."""
+
+    start: int
+    end: int
+    value: float
+    low: float
+    high: float
+
+
+@final
+class Requirement(_Message):
+    """One line of `require`, as it is in the file."""
+
+    path: list[str | int]
+    text: str
+    bounds: list[Bound]
+
+
+@final
+class Card(_Message):
+    """A constraint of the file.
+
+    Attributes:
+        entry: its index in the file.
+        line: of the file.
+        name: as the file has it.
+        requirements: what can be changed in place; none for kinds without a `require` line.
+        sentences: what it says, in the library's words.
+        meets: whether the plane meets any of it.
+    """
+
+    entry: int
+    line: int
+    name: str
+    requirements: list[Requirement]
+    sentences: list[str]
+    meets: bool
+
+
+@final
+class Names(_Message):
+    """What the numbers are called."""
+
+    title: str
+    description: str
+    environment: str
+    observations: list[str]
+    actions: list[str]
+    ranges: list[tuple[float, float]] | None
+    quantity: str
+    shown_action: int
+    pass_mark: float | None
+
+
+@final
+class Document(_Message):
+    """The text, and where it stands."""
+
+    kind: Literal["document"] = "document"
+    revision: int
+    text: str
+    file: str
+    saved: bool
+    can_undo: bool
+    can_redo: bool
+    author: Literal["editor", "drawing"] = "drawing"
+
+
+@final
+class Drawing(_Message):
+    """A good text as shapes and cards; or what is wrong with it, and where."""
+
+    kind: Literal["drawing"] = "drawing"
+    revision: int
+    error: str = ""
+    line: int = 0
+    names: Names | None = None
+    view: View | None = None
+    cards: list[Card] = []
+    shapes: list[Shape] = []
+
+
+@final
+class Verdict(_Message):
+    """What is known of a constraint.
+
+    Attributes:
+        entry: its index in the file.
+        status: holds (where it was tried), proven, violated, or unknown.
+        violation: the worst that was found; positive means broken.
+        state: where that is.
+        words: of the verdict, in the library's words.
+        influence: what it alone changes elsewhere; None if that was not found out yet.
+    """
+
+    entry: int
+    status: Literal["holds", "proven", "violated", "unknown"]
+    violation: float | None
+    state: list[float] = []
+    words: str = ""
+    influence: str | None = None
+
+
+@final
+class Map(_Message):
+    """A policy's outputs over the plane: `values` are float64 in base64, action by action."""
+
+    view: View
+    columns: int
+    rows: int
+    actions: int
+    values: str
+
+
+@final
+class Held(_Message):
+    """The policy, held to the text of a revision: the last complete answer."""
+
+    kind: Literal["held"] = "held"
+    revision: int
+    satisfied: bool
+    words: str
+    influence: str
+    verdicts: list[Verdict]
+    conflict: list[int] = []
+    conflict_words: str = ""
+    conflict_state: list[float] = []
+    seconds: float
+    map: Map | None = None
+    before: Map | None = None
+
+
+@final
+class Cell(_Message):
+    """Where a constraint was proven, and how far inside its bound the policy is at least."""
+
+    entry: int
+    margin: float
+    outline: list[tuple[float, float]]
+
+
+@final
+class Proof(_Message):
+    """What was proven of a revision."""
+
+    kind: Literal["proof"] = "proof"
+    revision: int
+    verdicts: list[Verdict]
+    cells: list[Cell]
+    words: str
+
+
+@final
+class Probed(_Message):
+    """The policy's outputs at a state, to the last digit."""
+
+    kind: Literal["probed"] = "probed"
+    state: list[float]
+    outputs: list[float]
+    before: list[float]
+
+
+@final
+class Notice(_Message):
+    """Something that people should know; `what` says where the page shows it."""
+
+    kind: Literal["notice"] = "notice"
+    what: Literal["said", "refused", "failed", "kept", "python", "busy", "idle", "saved"]
+    text: str
+
+
+Answer: TypeAlias = Document | Drawing | Held | Proof | Probed | Notice
+
+
+def parsed(message: str | bytes) -> Request:
+    """A message of the page; pydantic's `ValidationError` if it is none."""
+    return requests.validate_json(message)
+
+
+def packed(answer: BaseModel) -> str:
+    """An answer as the page reads it: every digit, and null for what is no number."""
+    return answer.model_dump_json()

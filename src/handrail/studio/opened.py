@@ -1,0 +1,108 @@
+"""What the page is opened on: a constraint file, one that comes with Handrail, a run, a policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from handrail._storage import write_atomically
+from handrail.errors import InvalidArgument, StorageFailure
+from handrail.rulebook import bundled, read_file
+from handrail.studio.engine import Target
+from handrail.studio.kept_work import KeptWork
+
+_POLICIES = (".zip", ".onnx", ".safetensors")
+_EXAMPLE = "cartpole"
+
+
+@final
+@dataclass(frozen=True)
+class Opened:
+    """A target, and the one file that may be written.
+
+    Attributes:
+        target: what the mathematics works with.
+        file: that is saved to.
+        on_disk: what that file held when it was last read or written by us; None if it is not ours.
+        kept: unsaved work of it.
+    """
+
+    target: Target
+    file: Path
+    on_disk: str | None
+    kept: KeptWork
+
+    @classmethod
+    def of(cls, given: str | None, constraints: str | None, out: Path | None) -> Opened:
+        """What somebody has named on the command line.
+
+        Args:
+            given: a path or a bundled name; None for an example.
+            constraints: the file of a policy that does not carry its own.
+            out: where to save; by default the file itself, else its name in the present folder.
+        """
+        named = _EXAMPLE if given is None else given
+        policy = _policy(named)
+        if policy is None:
+            _refuse_idle(constraints)
+            source = named
+        else:
+            source = constraints or str(_constraints_of(policy))
+        text, name = read_file(source)
+        own = Path(source) if Path(source).is_file() and policy is None else None
+        file = out or own or Path(name if name.endswith(".yaml") else f"{name}.yaml")
+        on_disk = text if own is not None and out is None else None
+        identity = f"{file.resolve()}|{'' if policy is None else policy.resolve()}"
+        return cls(Target(text, name, policy), file, on_disk, KeptWork.of(identity))
+
+    def save(self, text: str, known: str | None, anyway: bool) -> None:
+        """Write the file, unless somebody else has changed it since it was `known`.
+
+        Raises:
+            InvalidArgument: if somebody has.
+            StorageFailure: if the disk refuses.
+        """
+        try:
+            found = self.file.read_text("utf-8") if self.file.exists() else None
+            if found is not None and found not in (known, text) and not anyway:
+                raise InvalidArgument(
+                    f"{self.file} exists and is not what was opened here: somebody else has "
+                    "written it. Save anyway to replace it."
+                )
+            write_atomically(self.file, text.encode())
+        except (OSError, UnicodeDecodeError) as error:
+            raise StorageFailure(f"{self.file} cannot be written: {error}.") from error
+
+
+def _policy(named: str) -> Path | None:
+    """The path of a run or of a policy's file; None if it is a constraint file."""
+    path = Path(named)
+    if path.is_dir() or path.suffix in _POLICIES:
+        return path
+    if not path.is_file() and path.suffix not in (".yaml", ".yml", "") and named not in bundled():
+        raise InvalidArgument(
+            f"{named} is no constraint file, run, model (.zip), policy (.onnx) or learner "
+            "(.safetensors)."
+        )
+    return None
+
+
+def _constraints_of(policy: Path) -> Path:
+    """A run has its own; a policy in a file needs some."""
+    if policy.is_dir():
+        from handrail.runs import only_run  # noqa: PLC0415  (waits for torch)
+
+        return only_run(policy, "The studio shows one policy").folder / "constraints.yaml"
+    raise InvalidArgument(
+        f"What must the policy of {policy} obey, and what are its observations called? Give a "
+        "constraint file: --constraints FILE."
+    )
+
+
+def _refuse_idle(constraints: str | None) -> None:
+    if constraints is not None:
+        raise InvalidArgument(
+            "--constraints is for a policy that carries none; here the constraint file itself was "
+            "given."
+        )

@@ -1,0 +1,25 @@
+// Messages of the server, as handrail/studio/messages.py has them (a test compares the names).
+
+/** @typedef {[number, number]} Pair */
+/** @typedef {(string | number)[]} KeyPath */
+/** @typedef {{path: KeyPath, value: number}} Slot */
+/** @typedef {{role: "move" | "corner" | "edge" | "vertex" | "radius", x: number, y: number, across: Slot[], up: Slot[], moves_across: number[], moves_up: number[]}} Handle */
+/** @typedef {{value: number, side: "lower" | "upper", line: Pair[]}} Level */
+/** @typedef {{entry: number, kind: "point" | "box" | "ball" | "polygon" | "curve" | "other", meets: boolean, outlines: Pair[][], handles: Handle[], levels: Level[], vertices: KeyPath | null, middle: number[], note: string}} Shape */
+/** @typedef {{start: number, end: number, value: number, low: number, high: number}} Bound */
+/** @typedef {{path: KeyPath, text: string, bounds: Bound[]}} Requirement */
+/** @typedef {{entry: number, line: number, name: string, requirements: Requirement[], sentences: string[], meets: boolean}} Card */
+/** @typedef {{title: string, description: string, environment: string, observations: string[], actions: string[], ranges: Pair[] | null, quantity: string, shown_action: number, pass_mark: number | null}} Names */
+/** @typedef {{across: number, up: number, across_range: Pair, up_range: Pair, at: number[]}} View */
+/** @typedef {{kind: "document", revision: number, text: string, file: string, saved: boolean, can_undo: boolean, can_redo: boolean, author: "editor" | "drawing"}} Document */
+/** @typedef {{kind: "drawing", revision: number, error: string, line: number, names: Names | null, view: View | null, cards: Card[], shapes: Shape[]}} Drawing */
+/** @typedef {{entry: number, status: "holds" | "proven" | "violated" | "unknown", violation: number | null, state: number[], words: string, influence: string | null}} Verdict */
+/** @typedef {{view: View, columns: number, rows: number, actions: number, values: string}} Map */
+/** @typedef {{kind: "held", revision: number, satisfied: boolean, words: string, influence: string, verdicts: Verdict[], conflict: number[], conflict_words: string, conflict_state: number[], seconds: number, map: Map | null, before: Map | null}} Held */
+/** @typedef {{entry: number, margin: number, outline: Pair[]}} Cell */
+/** @typedef {{kind: "proof", revision: number, verdicts: Verdict[], cells: Cell[], words: string}} Proof */
+/** @typedef {{kind: "probed", state: number[], outputs: number[], before: number[]}} Probed */
+/** @typedef {{kind: "notice", what: "said" | "refused" | "failed" | "kept" | "python" | "busy" | "idle" | "saved", text: string}} Notice */
+/** @typedef {Document | Drawing | Held | Proof | Probed | Notice} Answer */
+
+export {};

@@ -1,0 +1,337 @@
+"""What one page works on: a text with its history, the engine that answers it, who listens.
+
+Requests come from the page and change the text at once; the engine answers when it can. Whatever a
+page asks for, only the file that was opened is ever written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import singledispatchmethod
+from typing import Any, final
+
+from pydantic import BaseModel
+
+from handrail.errors import HandrailError
+from handrail.studio.draft import Draft, number_text
+from handrail.studio.engine import Ended, Engine
+from handrail.studio.history import History
+from handrail.studio.jobs import AnswerText, ProbeState, TellPython
+from handrail.studio.messages import (
+    Add,
+    Document,
+    Drawing,
+    Edit,
+    Held,
+    Insert,
+    Look,
+    Names,
+    Notice,
+    Order,
+    Probe,
+    Remove,
+    Request,
+    Text,
+    View,
+)
+from handrail.studio.opened import Opened
+
+_KEEP_AFTER = 1.0  # seconds without a change
+
+_MOST_NOTICES = 50
+
+Listener = Callable[[BaseModel], None]
+
+
+@final
+class Outbox:
+    """What a page has yet to be told: of answers of a kind the newest, of notices all."""
+
+    def __init__(self) -> None:
+        self._latest: dict[str, BaseModel] = {}
+        self._notices: deque[BaseModel] = deque(maxlen=_MOST_NOTICES)
+        self._filled = asyncio.Event()
+
+    def put(self, answer: BaseModel) -> None:
+        """Instead of an older one of its kind that was not sent yet."""
+        if isinstance(answer, Notice):
+            self._notices.append(answer)
+        else:
+            self._latest[type(answer).__name__] = answer
+        self._filled.set()
+
+    async def take(self) -> BaseModel:
+        """The next one; waits for one."""
+        while not (self._latest or self._notices):
+            self._filled.clear()
+            await self._filled.wait()
+        if self._latest:
+            return self._latest.pop(next(iter(self._latest)))
+        return self._notices.popleft()
+
+
+@final
+class Session:
+    """One text, one policy, any number of pages that look at it."""
+
+    def __init__(self, opened: Opened, modules: Sequence[str] = ()) -> None:
+        self._opened = opened
+        self._history = History(opened.target.text)
+        self._on_disk = opened.on_disk
+        self._saved = opened.target.text
+        self._offered = self._offer()
+        self._revision = 0
+        self._view: View | None = None
+        self._names: Names | None = None
+        self._listeners: list[Listener] = []
+        self._last: dict[str, BaseModel] = {}
+        self._keeping: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._engine = Engine(opened.target, modules, self._from_engine)
+
+    # ---- pages
+
+    def begin(self) -> None:
+        """In the loop of the server."""
+        self._loop = asyncio.get_running_loop()
+        self._ask(resting=True, with_before=True)
+
+    def close(self) -> None:
+        """End everything; what is not saved is kept."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            self._keep()
+        self._engine.end()
+
+    def join(self, listener: Listener) -> None:
+        """A page opens: it is told where everything stands."""
+        self._listeners.append(listener)
+        listener(self._document())
+        for answer in self._last.values():
+            listener(answer)
+        if self._offered is not None:
+            listener(Notice(what="kept", text=self._offered[1]))
+
+    def leave(self, listener: Listener) -> None:
+        """A page closes."""
+        self._listeners.remove(listener)
+
+    def _tell(self, answer: BaseModel) -> None:
+        for listener in self._listeners:
+            listener(answer)
+
+    # ---- the engine
+
+    def _from_engine(self, report: Any) -> None:
+        """In a thread of the engine."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._on_report, report)
+
+    def _on_report(self, report: Any) -> None:
+        if isinstance(report, Ended):
+            ended = f"The process that computes has ended ({report.code})."
+            self._tell(Notice(what="failed", text=f"{ended} The next change starts another one."))
+            return
+        if isinstance(report, Drawing) and not report.error:
+            self._names, self._view = report.names, report.view
+        if not isinstance(report, Notice):
+            self._last[type(report).__name__] = self._remembered(report)
+        self._tell(report)
+
+    def _remembered(self, report: BaseModel) -> BaseModel:
+        """For pages that open later: with the map of before, which comes only now and then."""
+        last = self._last.get(type(report).__name__)
+        if isinstance(report, Held) and isinstance(last, Held) and report.before is None:
+            return report.model_copy(update={"before": last.before})
+        return report
+
+    def _ask(self, resting: bool, with_before: bool = False) -> None:
+        self._engine.submit(
+            AnswerText(self._revision, self._history.text, self._view, resting, with_before)
+        )
+
+    # ---- requests
+
+    def receive(self, request: Request) -> Notice | None:
+        """Do what a page asks for; what is wrong with it, for that page alone."""
+        try:
+            self._do(request)
+        except HandrailError as error:
+            return Notice(what="refused", text=str(error))
+        return None
+
+    @singledispatchmethod
+    def _do(self, request: Request) -> None:
+        raise NotImplementedError(type(request).__name__)
+
+    @_do.register
+    def _edit(self, request: Edit) -> None:
+        values = {tuple(one.path): one.value for one in request.values}
+        self._change(self._draft.with_values(values), request.gesture, request.resting)
+
+    @_do.register
+    def _insert(self, request: Insert) -> None:
+        self._change(self._draft.with_item(tuple(request.path), request.index, request.item))
+
+    @_do.register
+    def _remove(self, request: Remove) -> None:
+        self._change(self._draft.without_item(tuple(request.path), request.index))
+
+    @_do.register
+    def _text(self, request: Text) -> None:
+        self._change(
+            Draft(request.text, self._opened.target.name), request.gesture, author="editor"
+        )
+
+    @_do.register
+    def _look(self, request: Look) -> None:
+        self._view = request.view
+        self._ask(request.resting, with_before=True)
+
+    @_do.register
+    def _probe(self, request: Probe) -> None:
+        if self._names is not None and len(request.state) == len(self._names.observations):
+            self._engine.submit(ProbeState(request.state))
+
+    @_do.register
+    def _add(self, request: Add) -> None:
+        if self._names is None or self._view is None:
+            return
+        taken = {str(one.get("name")) for one in self._draft.value_at(("constraints",)) or ()}
+        entry = drawn_entry(request, self._names, self._view, taken)
+        self._change(self._draft.with_entry(entry))
+
+    @_do.register
+    def _order(self, request: Order) -> None:
+        orders: dict[str, Callable[[], None]] = {
+            "undo": self._undo,
+            "redo": self._redo,
+            "save": self._save,
+            "save_anyway": lambda: self._save(anyway=True),
+            "restore": self._restore,
+            "discard": self._discard,
+            "interrupt": self._interrupt,
+            "python": lambda: self._engine.submit(TellPython()),
+        }
+        orders[request.kind]()
+
+    # ---- the text
+
+    @property
+    def _draft(self) -> Draft:
+        return Draft(self._history.text, self._opened.target.name)
+
+    def _change(
+        self, draft: Draft, gesture: int = 0, resting: bool = True, author: str = "drawing"
+    ) -> None:
+        self._history.push(draft.text, gesture)
+        self._changed(resting, author)
+
+    def _changed(self, resting: bool = True, author: str = "drawing") -> None:
+        self._revision += 1
+        self._tell(self._document(author))
+        self._ask(resting)
+        if self._loop is not None:
+            if self._keeping is not None:
+                self._keeping.cancel()
+            self._keeping = self._loop.call_later(_KEEP_AFTER, self._keep)
+
+    def _document(self, author: str = "drawing") -> Document:
+        history = self._history
+        return Document(
+            revision=self._revision,
+            text=history.text,
+            file=str(self._opened.file),
+            saved=history.text == self._saved,
+            can_undo=history.can_undo,
+            can_redo=history.can_redo,
+            author="editor" if author == "editor" else "drawing",
+        )
+
+    def _undo(self) -> None:
+        self._history.undo()
+        self._changed()
+
+    def _redo(self) -> None:
+        self._history.redo()
+        self._changed()
+
+    def _save(self, anyway: bool = False) -> None:
+        text = self._history.text
+        self._opened.save(text, self._on_disk, anyway)
+        self._on_disk = self._saved = text
+        self._opened.kept.forget()
+        self._tell(self._document())
+        self._tell(Notice(what="saved", text=f"Saved {self._opened.file}."))
+
+    # ---- unsaved work
+
+    def _offer(self) -> tuple[str, str] | None:
+        found = self._opened.kept.read()
+        return None if found is None or found[0] == self._opened.target.text else found
+
+    def _keep(self) -> None:
+        self._keeping = None
+        if self._history.text == self._saved:
+            self._opened.kept.forget()
+        else:
+            self._opened.kept.write(self._history.text)
+
+    def _restore(self) -> None:
+        if self._offered is not None:
+            text, self._offered = self._offered[0], None
+            self._change(Draft(text, self._opened.target.name))
+
+    def _discard(self) -> None:
+        self._offered = None
+        self._opened.kept.forget()
+
+    def _interrupt(self) -> None:
+        self._engine.end()
+        self._tell(Notice(what="said", text="Interrupted. The next change is computed afresh."))
+
+
+def drawn_entry(drawn: Add, names: Names, view: View, taken: set[str]) -> dict[str, Any]:
+    """A shape that was drawn in the plane of a view, as an entry of the file."""
+    number = next(n for n in range(1, len(taken) + 2) if f"rule {n}" not in taken)
+    entry: dict[str, Any] = {"name": f"rule {number}"}
+    a, b = names.observations[view.across], names.observations[view.up]
+    others = {
+        name: value
+        for name, value in zip(names.observations, view.at, strict=True)
+        if name not in (a, b)
+    }
+    (x, y), last = drawn.points[0], drawn.points[-1]
+    if drawn.shape == "point":
+        states = {**others, a: x, b: y}
+        entry["where"] = {name: states[name] for name in names.observations}
+    elif drawn.shape == "box":
+        extents = {a: sorted((x, last[0])), b: sorted((y, last[1]))}
+        entry["region"] = {**others, **extents}
+    elif drawn.shape == "ball":
+        entry["region"] = {
+            **others,
+            "ball": {"of": [a, b], "centre": [x, y], "radius": drawn.radius or 0.1},
+        }
+    elif drawn.shape == "polygon":
+        vertices = [list(point) for point in drawn.points]
+        entry["region"] = {**others, "polytope": {"of": [a, b], "vertices": vertices}}
+    else:
+        ends = ((a, x, last[0]), (b, y, last[1]))
+        formulas = {
+            name: f"{number_text(first)} + {number_text(round(end - first, 12))}*t"
+            for name, first, end in ends
+        }
+        entry["region"] = {**others, "curve": {"from": 0, "to": 1, **formulas}}
+    entry["require"] = _first_requirement(names, drawn.action)
+    return entry
+
+
+def _first_requirement(names: Names, action: int | None) -> str:
+    chosen = names.shown_action if action is None else min(action, len(names.actions) - 1)
+    if names.ranges is None:
+        return f"{names.actions[chosen]} >= 0.95"
+    low, high = names.ranges[chosen]
+    return f"{names.actions[chosen]} >= {number_text(0.5 * (low + high))}"

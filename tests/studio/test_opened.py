@@ -1,0 +1,74 @@
+"""What a page is opened on, and the one file that it writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from handrail.errors import InvalidArgument, InvalidRulebook
+from handrail.studio import Opened
+from tests.studio.conftest import TEXT
+
+
+def test_a_file_is_saved_to_itself(tmp_path: Path) -> None:
+    file = tmp_path / "lean.yaml"
+    file.write_text(TEXT)
+    opened = Opened.of(str(file), None, None)
+    assert (opened.file, opened.on_disk, opened.target.policy) == (file, TEXT, None)
+    opened.save("new", TEXT, anyway=False)
+    assert file.read_text() == "new"
+
+
+def test_what_somebody_else_has_written_is_not_overwritten(tmp_path: Path) -> None:
+    file = tmp_path / "lean.yaml"
+    file.write_text(TEXT)
+    opened = Opened.of(str(file), None, None)
+    file.write_text("of somebody else")
+    with pytest.raises(InvalidArgument, match="somebody else has written it"):
+        opened.save("new", TEXT, anyway=False)
+    assert file.read_text() == "of somebody else"
+    opened.save("new", TEXT, anyway=True)
+    assert file.read_text() == "new"
+
+
+def test_a_bundled_file_is_saved_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    opened = Opened.of("cartpole", None, None)
+    assert opened.file == Path("cartpole.yaml")
+    assert Opened.of(None, None, None).target.name == "cartpole.yaml"
+    Path("cartpole.yaml").write_text("mine")
+    with pytest.raises(InvalidArgument, match="Save anyway"):
+        opened.save("new", opened.on_disk, anyway=False)
+
+
+def test_a_policy_without_constraints_needs_some(tmp_path: Path) -> None:
+    model = tmp_path / "model.zip"
+    with pytest.raises(InvalidArgument, match="--constraints FILE"):
+        Opened.of(str(model), None, None)
+    opened = Opened.of(str(model), "cartpole", None)
+    assert opened.target.policy == model
+    with pytest.raises(InvalidArgument, match="here the constraint file itself was given"):
+        Opened.of("cartpole", "cartpole", None)
+
+
+def test_what_is_neither_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="is no constraint file, run, model"):
+        Opened.of("policy.pt", None, None)
+    with pytest.raises(InvalidRulebook, match="does not exist"):
+        Opened.of("nothing", None, None)
+
+
+def test_unsaved_work_of_one_file_is_not_that_of_another(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(TEXT)
+    (tmp_path / "b.yaml").write_text(TEXT)
+    a, b = (Opened.of(str(tmp_path / name), None, None).kept for name in ("a.yaml", "b.yaml"))
+    a.write("unsaved")
+    assert b.read() is None
+    found = a.read()
+    assert found is not None
+    assert found[0] == "unsaved"
+    a.path.write_text("{ damaged")
+    assert a.read() is None
+    a.forget()
+    assert not a.path.exists()

@@ -1,0 +1,210 @@
+"""The page in a real browser: drawn with a hand, read with eyes."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from handrail.rulebook import parse
+from tests.studio.conftest import TEXT, Studio
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(
+    BROWSER is None,
+    reason="there is no Chromium here (Debian: apt-get install chromium): the page is not tested",
+)
+
+Page = sync_api.Page
+WAIT = 60_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[sync_api.Browser]:
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def page(browser: sync_api.Browser, studio: Studio) -> Iterator[Page]:
+    shown = browser.new_page(viewport={"width": 1280, "height": 720})
+    problems: list[str] = []
+    requests: list[str] = []
+    shown.on("pageerror", lambda error: problems.append(str(error)))
+    shown.on(
+        "console",
+        lambda message: problems.append(message.text) if message.type == "error" else None,
+    )
+    shown.on("request", lambda request: requests.append(request.url))
+    shown.goto(studio.address)
+    answered(shown)
+    yield shown
+    assert problems == []
+    assert [url for url in requests if not url.startswith(studio.address)] == []
+
+
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait for something to become so."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def answered(page: Page) -> None:
+    """Wait until the newest text is drawn and held."""
+    script = """() => {
+      const { document, drawing, held } = window.studio;
+      return Boolean(held) && document.revision === drawing.revision
+        && document.revision === held.revision;
+    }"""
+    time.sleep(0.3)  # until what a hand did has reached the server
+    until(lambda: page.evaluate(script))
+
+
+def place(page: Page, x: float, y: float) -> tuple[float, float]:
+    """Pixels of a point of the plane."""
+    script = """([x, y]) => {
+      const { map } = window.studio;
+      const box = map.place.getBoundingClientRect();
+      return [box.left + map.x.pixel(x), box.top + map.y.pixel(y)];
+    }"""
+    found = page.evaluate(script, [x, y])
+    return found[0], found[1]
+
+
+def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> None:
+    page.mouse.move(*place(page, *start))
+    page.mouse.down()
+    for step in range(1, 9):
+        share = step / 8
+        between = (a + (b - a) * share for a, b in zip(start, end, strict=True))
+        page.mouse.move(*place(page, *between))
+    page.mouse.up()
+
+
+def text(page: Page) -> str:
+    return str(page.input_value("textarea"))
+
+
+def test_a_file_is_shown_as_it_is(page: Page) -> None:
+    assert text(page) == TEXT
+    names = [one.input_value() for one in page.query_selector_all(".card .name")]
+    assert names == ["push right", "push left", "at rest"]
+    page.wait_for_selector('#state[data-proof="0"]', timeout=WAIT)
+    assert "3 of 3 proven at every state" in page.inner_text("#state")
+    assert len(page.query_selector_all(".shape")) == 2
+    assert len(page.query_selector_all(".spot")) == 2
+
+
+def test_a_box_is_drawn_dragged_and_undone(page: Page) -> None:
+    page.click("#tool-box")
+    drag(page, (-0.3, 0.2), (-0.2, 0.3))
+    answered(page)
+    entry = parse(text(page), "lean.yaml").source.data["constraints"][3]
+    assert entry["region"]["phi"] == pytest.approx([-0.3, -0.2], abs=0.003)
+    assert entry["require"] == "right >= 0.95"
+    drag(page, (-0.25, 0.25), (-0.15, 0.25))
+    answered(page)
+    entry = parse(text(page), "lean.yaml").source.data["constraints"][3]
+    assert entry["region"]["phi"] == pytest.approx([-0.2, -0.1], abs=0.006)
+    page.keyboard.press("Control+z")
+    page.keyboard.press("Control+z")
+    answered(page)
+    assert text(page) == TEXT
+
+
+def test_a_vertex_follows_the_hand_and_a_conflict_marks_both(page: Page) -> None:
+    page.mouse.click(*place(page, -0.2, 0.0))
+    drag(page, (-0.1, -0.1), (0.3, -0.05))
+    answered(page)
+    vertices = parse(text(page), "lean.yaml").source.data["constraints"][1]["region"]["polytope"]
+    assert vertices["vertices"][1] == pytest.approx([0.3, -0.05], abs=0.003)
+    assert "Conflict." in page.inner_text("#state")
+    assert len(page.query_selector_all(".card.clash")) == 2
+    assert len(page.query_selector_all(".shape.clash")) == 2
+    assert len(page.query_selector_all(".clash-mark")) == 1
+    page.click("#undo")
+    answered(page)
+    assert text(page) == TEXT
+
+
+def test_what_is_typed_is_drawn(page: Page) -> None:
+    page.fill("textarea", TEXT.replace("push left", "push it left"))
+    answered(page)
+    assert page.query_selector_all(".card .name")[1].input_value() == "push it left"
+    page.fill("textarea", TEXT.replace("left >= 0.9", "lft >= 0.9"))
+    page.wait_for_selector(".message.bad")
+    assert "unknown action or observation 'lft'" in page.inner_text(".message.bad")
+    assert page.inner_text(".gutter .wrong") == "17"
+    page.fill("textarea", TEXT)
+    page.wait_for_selector(".message.bad", state="hidden")
+
+
+def test_a_bound_is_a_slider_and_a_line(page: Page) -> None:
+    line = page.locator(".card").nth(0).locator(".require")
+    line.fill("right >= 0.8")
+    answered(page)
+    assert text(page) == TEXT.replace("right >= 0.9", "right >= 0.8")
+    page.locator(".card").nth(0).locator("input[type=range]").fill("0.7")
+    answered(page)
+    assert "require: right >= 0.7\n" in text(page)
+
+
+def test_names_are_text_never_markup(page: Page) -> None:
+    hostile = '<img src=x onerror="document.title=1">'
+    page.fill("textarea", TEXT.replace("push left", f"'{hostile}'"))
+    answered(page)
+    assert page.query_selector_all(".card .name")[1].input_value() == hostile
+    assert page.query_selector_all("img") == []
+    assert page.title() != "1"
+
+
+def test_what_is_saved_is_what_was_drawn(page: Page, studio: Studio) -> None:
+    page.fill("textarea", TEXT)
+    page.click("#tool-ball")
+    drag(page, (-0.25, -0.25), (-0.2, -0.25))
+    answered(page)
+    drawn = text(page)
+    page.keyboard.press("Control+s")
+    page.wait_for_selector("#unsaved", state="hidden")
+    assert studio.file.read_text() == drawn
+    page.reload()
+    answered(page)
+    assert text(page) == drawn
+    ball = parse(drawn, "lean.yaml").source.data["constraints"][3]["region"]["ball"]
+    assert ball["radius"] == pytest.approx(0.05, abs=0.003)
+    assert drawn.startswith(TEXT[: TEXT.index("settings:")].rstrip("\n"))
+
+
+def test_the_plane_is_chosen_and_states_are_read_to_the_last_digit(page: Page) -> None:
+    page.mouse.move(*place(page, 0.11, 0.05))
+    until(lambda: "P(" in page.inner_text("#probe"))
+    shown = page.inner_text("#probe").splitlines()
+    total = sum(float(line.partition("=")[2]) for line in shown)
+    assert total == pytest.approx(1.0, abs=1e-15)
+    page.get_by_label("Observation across").select_option("x")
+    page.wait_for_selector("text=Not in this plane.")
+    page.get_by_role("button", name="Go there").first.click()
+    page.click("#whole")
+    answered(page)
+
+
+def test_everything_but_drawing_is_within_reach_of_the_keyboard(page: Page) -> None:
+    reached = set()
+    page.evaluate("() => document.body.focus()")
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("() => document.activeElement.id"))
+    assert {"save", "python", "theme", "tool-box", "layer", "cells", "tab-file"} <= reached
+    nameless = """() => {
+      const all = [...document.querySelectorAll("button, input, select, textarea, [tabindex]")];
+      const named = (one) => one.textContent.trim() || one.getAttribute("aria-label");
+      return all.filter((one) => !(named(one) || one.labels?.length)).map((one) => one.outerHTML);
+    }"""
+    assert page.evaluate(nameless) == []

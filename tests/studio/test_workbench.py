@@ -1,0 +1,129 @@
+"""The mathematics of a page: the library's own numbers, to the last digit."""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+import pytest
+
+import handrail as hr
+from handrail.enforcement import references_before_experience
+from handrail.report import Plane
+from handrail.rulebook import parse
+from handrail.runs import make_policy
+from handrail.studio.engine import Superseded, Target
+from handrail.studio.messages import View
+from handrail.studio.workbench import Workbench, view_of
+from tests.studio.conftest import TEXT
+
+N = 7
+
+
+@pytest.fixture
+def bench() -> Workbench:
+    return Workbench(Target(TEXT, "lean.yaml"))
+
+
+def library_policy(text: str) -> tuple[hr.Policy, hr.Enforcement]:
+    book = parse(text, "lean.yaml")
+    env = book.make_environment()
+    policy = make_policy(book, env)
+    references = references_before_experience(None, env.observation_space, book)
+    env.close()
+    return policy, hr.enforce(policy, book, references=references)
+
+
+def test_a_page_shows_what_the_library_computes(bench: Workbench) -> None:
+    drawing = bench.draw(3, TEXT, None)
+    held = bench.hold(3, N, with_before=True)
+    policy, enforcement = library_policy(TEXT)
+    assert drawing.revision == held.revision == 3
+    assert held.satisfied
+    assert held.map is not None
+    assert held.before is not None
+    outputs = np.frombuffer(base64.b64decode(held.map.values)).reshape(2, N, N)
+    _, _, states = Plane.of(parse(TEXT, "lean.yaml")).states(N)
+    np.testing.assert_array_equal(outputs, policy.outputs(states).T.reshape(2, N, N))
+    assert enforcement.influence is not None
+    names = ["x", "x_dot", "phi", "phi_dot"], ["left", "right"]
+    assert held.influence == enforcement.influence.with_names(*names)
+    state = [0.0, 0.0, 0.05, 0.02]
+    assert bench.probe(state).outputs == policy.outputs([state])[0].tolist()
+
+
+def test_answers_do_not_depend_on_the_way_there(bench: Workbench) -> None:
+    bench.draw(0, TEXT, None)
+    first = bench.hold(0, N, with_before=False)
+    bench.draw(1, TEXT.replace("right >= 0.9", "right >= 0.6"), None)
+    bench.hold(1, N, with_before=False)
+    bench.draw(2, TEXT, None)
+    assert bench.hold(2, N, with_before=False).map == first.map
+
+
+def test_verdicts_are_proven_cell_by_cell(bench: Workbench) -> None:
+    bench.draw(0, TEXT, None)
+    held = bench.hold(0, N, with_before=False)
+    assert [one.status for one in held.verdicts] == ["holds"] * 3
+    proof = bench.prove(0, lambda: None)
+    assert [one.status for one in proof.verdicts] == ["proven"] * 3
+    assert proof.words == "3 of 3 proven at every state"
+    assert {cell.entry for cell in proof.cells} == {0, 1}
+    assert all(cell.margin >= 0.0 for cell in proof.cells)
+    influences = bench.influences(lambda: None)
+    assert sorted(influences) == [0, 1, 2]
+    assert influences[0].startswith("P(right) ")
+
+
+def test_a_conflict_names_both_and_a_state(bench: Workbench) -> None:
+    apart = "[[-0.3, -0.1], [-0.1, -0.1], [-0.2, 0.1]]"
+    over_the_other = "[[0, 0], [0.3, 0], [0.15, 0.3]]"
+    drawing = bench.draw(0, TEXT.replace(apart, over_the_other), None)
+    assert not drawing.error
+    held = bench.hold(0, N, with_before=False)
+    assert not held.satisfied
+    assert held.conflict == [0, 1]
+    assert "do not exist together" in held.conflict_words
+    assert 0.1 <= held.conflict_state[2] <= 0.2
+    assert {one.status for one in held.verdicts[:2]} == {"violated"}
+
+
+def test_what_is_wrong_with_a_text_is_said_as_the_library_says_it(bench: Workbench) -> None:
+    drawing = bench.draw(0, TEXT.replace("right >= 0.9", "rigt >= 0.9"), None)
+    assert drawing.error.startswith("lean.yaml, line 8: unknown action or observation 'rigt'.")
+    assert drawing.line == 8
+    with pytest.raises(Superseded):
+        bench.hold(0, N, with_before=False)
+
+
+def test_a_plane_is_the_one_that_is_looked_at(bench: Workbench) -> None:
+    view = View(across=0, up=1, across_range=(-1, 1), up_range=(-2, 2), at=[0, 0, 0.15, 0])
+    drawing = bench.draw(0, TEXT, view)
+    assert drawing.view == view
+    assert [one.meets for one in drawing.shapes] == [True, False, False, False]
+    other = View(across=0, up=1, across_range=(-1, 1), up_range=(-2, 2), at=[0, 0])
+    assert bench.draw(1, TEXT, other).view == view_of(Plane.of(parse(TEXT, "lean.yaml")))
+
+
+def test_a_proof_that_nobody_waits_for_ends(bench: Workbench) -> None:
+    bench.draw(0, TEXT, None)
+    bench.hold(0, N, with_before=False)
+
+    def moved_on() -> None:
+        raise Superseded
+
+    with pytest.raises(Superseded):
+        bench.prove(0, moved_on)
+
+
+def test_the_constraints_as_python_hold_the_same(bench: Workbench) -> None:
+    bench.draw(0, TEXT, None)
+    program = bench.as_python()
+    names: dict[str, object] = {}
+    exec(program.replace("print(", "result = ("), names)
+    result, constraints = names["result"], names["constraints"]
+    assert isinstance(result, hr.Enforcement)
+    assert result.satisfied
+    assert isinstance(constraints, list)
+    policy, _ = library_policy(TEXT)
+    assert hr.measure(policy, constraints).worst_violation <= 1e-6
