@@ -7,31 +7,30 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from handrail.rulebook import parse
 from tests.studio.conftest import TEXT, Studio
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(
     BROWSER is None,
     reason="there is no Chromium here (Debian: apt-get install chromium): the page is not tested",
 )
 
-Page = sync_api.Page
 WAIT = 60_000
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[sync_api.Browser]:
-    with sync_api.sync_playwright() as playwright:
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
         yield started
         started.close()
 
 
 @pytest.fixture(scope="module")
-def page(browser: sync_api.Browser, studio: Studio) -> Iterator[Page]:
+def page(browser: Browser, studio: Studio) -> Iterator[Page]:
     shown = browser.new_page(viewport={"width": 1280, "height": 720})
     problems: list[str] = []
     requests: list[str] = []
@@ -192,6 +191,44 @@ def test_the_plane_is_chosen_and_states_are_read_to_the_last_digit(page: Page) -
     page.wait_for_selector("text=Not in this plane.")
     page.get_by_role("button", name="Go there").first.click()
     page.click("#whole")
+    answered(page)
+
+
+def test_episodes_are_played_before_and_after(page: Page) -> None:
+    page.fill("textarea", TEXT)
+    answered(page)
+    page.click("#tab-behaviour")
+    page.get_by_label("Episodes to play").fill("5")
+    page.click("#play")
+    until(lambda: page.evaluate("() => window.studio.behaviour.played?.done"))
+    played = page.evaluate("() => window.studio.behaviour.played")
+    assert len(played["scores"]) == len(played["scores_before"]) == 5
+    assert len(page.query_selector_all(".path")) == 2
+    film = page.locator(".film").get_attribute("src")
+    assert film is not None
+    assert film.startswith("data:image/gif;base64,R0lGOD")
+
+
+def test_ten_episodes_are_trained_while_one_watches(page: Page) -> None:
+    page.get_by_label("Episodes to train").fill("10")
+    page.click("#train")
+    status = "() => window.studio.behaviour.trained.get('with rules')?.status"
+    until(lambda: page.evaluate(status) == "done")
+    curve = page.evaluate("() => window.studio.behaviour.trained.get('with rules')")
+    assert len(curve["scores"]) == 10
+    assert max(curve["violations"]) <= 1e-6
+    page.get_by_label("Episodes to train").fill("100000")
+    page.click("#train-free")
+    free = "() => window.studio.behaviour.trained.get('without rules')?.status"
+    until(lambda: page.evaluate(free) == "running")
+    page.click("#pause")
+    until(lambda: page.evaluate(free) == "paused")
+    page.click("#pause")
+    until(lambda: page.evaluate(free) == "running")
+    page.click("#stop")
+    until(lambda: page.evaluate(free) == "stopped")
+    page.click("#forget")
+    page.click("#tab-file")
     answered(page)
 
 

@@ -117,7 +117,7 @@ def test_while_a_hand_drags_nothing_queues_up(studio: Studio) -> None:
             value = 0.05 + 0.0001 * step
             message = {"kind": "edit", "gesture": 1, "resting": step == 299}
             page.send(json.dumps({**message, "values": [{"path": path, "value": value}]}))
-        answers = []
+        answers: list[int] = []
         while not answers or answers[-1] < first + 300:
             answers.append(heard(page, "held")["revision"])
         assert answers == sorted(answers)

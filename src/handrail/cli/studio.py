@@ -32,6 +32,9 @@ def studio(
         Path | None,
         typer.Option("--out", "-o", help="Where Save writes; by default FILE, or NAME.yaml here."),
     ] = None,
+    compare: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Whose curves to draw beside a training's.")
+    ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="By default any free one.")] = 0,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Print the address, open nothing.")
@@ -47,7 +50,7 @@ def studio(
         ) from error
     import_modules(modules)
     opened = hr.studio.Opened.of(given, constraints, out)
-    session = hr.studio.Session(opened, modules or ())
+    session = hr.studio.Session(opened, modules or (), compare)
 
     def ready(address: str) -> None:
         say(f"Studio: {address}\nCtrl-C ends it; unsaved work is kept.")

@@ -9,7 +9,7 @@ from handrail.report.comparison_panels import curves_figure, standings_figure
 from handrail.report.drawing import save_figure
 from handrail.report.episode_panels import episode_figure
 from handrail.report.estimate import Estimate
-from handrail.report.film import watch, write_film
+from handrail.report.film import filmed, watch, write_film
 from handrail.report.learning_curves import (
     influence_figure,
     loss_figure,
@@ -34,6 +34,7 @@ __all__ = [
     "compare_runs",
     "curves_figure",
     "episode_figure",
+    "filmed",
     "first_holding_figure",
     "influence_figure",
     "loss_figure",

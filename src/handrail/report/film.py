@@ -40,14 +40,38 @@ def write_film(
     run: Run, path: str | Path, episodes: int = 1, deterministic: bool = False
 ) -> list[Episode]:
     """Play episodes of a run's newest policy and write what was seen as an animated GIF."""
-    env = RenderCollection(_stage(run, "rgb_array"), pop_frames=False, reset_clean=False)
+    content, played = filmed(
+        _stage(run, "rgb_array"), run.agent().policy, run.seed, episodes, deterministic
+    )
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(target, content)
+    return played
+
+
+def filmed(
+    stage: gym.Env[Any, Any],
+    policy: Policy,
+    seed: int,
+    episodes: int = 1,
+    deterministic: bool = False,
+) -> tuple[bytes, list[Episode]]:
+    """An animated GIF of a policy at work, and the episodes that it shows.
+
+    Args:
+        stage: an environment that renders "rgb_array"; closed in the end.
+        policy: that plays.
+        seed: the same one plays the same.
+        episodes: how many.
+        deterministic: always take the most likely action.
+    """
+    env = RenderCollection(stage, pop_frames=False, reset_clean=False)
     try:
         with _no_screen():
-            played = play_episodes(env, run.agent().policy, run.seed, episodes, deterministic)
-        _write(Path(path), _frames(env), float(env.metadata.get("render_fps", 30)))
+            played = play_episodes(env, policy, seed, episodes, deterministic)
+        return _gif(_frames(env), float(env.metadata.get("render_fps", 30))), played
     finally:
         env.close()
-    return played
 
 
 @contextmanager
@@ -99,9 +123,7 @@ def _frames(env: RenderCollection[Any, Any]) -> list[np.ndarray[Any, np.dtype[np
     return [np.asarray(frame, dtype=np.uint8) for frame in frames]
 
 
-def _write(
-    path: Path, frames: list[np.ndarray[Any, np.dtype[np.uint8]]], per_second: float
-) -> None:
+def _gif(frames: list[np.ndarray[Any, np.dtype[np.uint8]]], per_second: float) -> bytes:
     every = -(-len(frames) // _MOST_FRAMES)
     pictures = [Image.fromarray(frame).quantize(64) for frame in frames[::every]]
     content = BytesIO()
@@ -114,5 +136,4 @@ def _write(
         loop=0,
         optimize=True,
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, content.getvalue())
+    return content.getvalue()

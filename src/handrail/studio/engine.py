@@ -75,12 +75,25 @@ class Inbox:
     def __init__(self) -> None:
         self._waiting: dict[type[Job], Job] = {}
         self._changed = threading.Condition()
+        self.stopped = threading.Event()
+        self.paused = threading.Event()
 
     def put(self, job: Job) -> None:
         """Instead of one of the same kind that was not begun yet."""
         with self._changed:
+            self.stopped.clear()
+            self.paused.clear()
             self._waiting[type(job)] = job
             self._changed.notify()
+
+    def hear(self, signal: Signal) -> None:
+        """What the job that is under way is told; each looks for it where it can stop."""
+        if signal.what == "stop":
+            self.stopped.set()
+        if signal.what == "pause":
+            self.paused.set()
+        else:
+            self.paused.clear()
 
     def take(self) -> Job:
         """The most urgent one; waits for one."""
@@ -102,6 +115,14 @@ class Inbox:
         """`Superseded` where something more urgent waits."""
         if self.has_more_urgent_than(job):
             raise Superseded
+
+
+@final
+@dataclass(frozen=True)
+class Signal:
+    """To a job that is under way: "stop", "pause" or "go_on"."""
+
+    what: str
 
 
 @final
@@ -130,11 +151,24 @@ class Engine:
 
     def submit(self, job: Job) -> None:
         """Do it, instead of an older one of its kind that was not begun."""
-        if self._process is None or not self._process.is_alive():
+        self._send(job)
+
+    def signal(self, what: str) -> None:
+        """To whatever is under way; nothing is begun for it."""
+        if self.is_alive:
+            self._send(Signal(what))
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is a process."""
+        return self._process is not None and bool(self._process.is_alive())
+
+    def _send(self, message: Job | Signal) -> None:
+        if not self.is_alive:
             self._begin()
         assert self._connection is not None
         try:
-            self._connection.send(job)
+            self._connection.send(message)
         except OSError:  # it has just ended: whoever listens is told
             return
 
@@ -203,6 +237,10 @@ def _receive(connection: Connection, inbox: Inbox) -> None:
     """Also while a job is under way; without a server there is nothing left to do."""
     while True:
         try:
-            inbox.put(connection.recv())
+            message = connection.recv()
         except (EOFError, OSError):
             os._exit(0)
+        if isinstance(message, Signal):
+            inbox.hear(message)
+        else:
+            inbox.put(message)

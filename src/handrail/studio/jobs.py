@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from typing_extensions import override
 
+from handrail._types import Array
 from handrail.studio.engine import Inbox, Job, Report
 from handrail.studio.messages import Notice, Proof, View
 
@@ -82,6 +83,41 @@ class ProbeState(Job):
     @override
     def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:
         report(bench.probe(self.state))
+
+
+@final
+@dataclass(frozen=True)
+class Weights:
+    """Of the policy as it is held, and as it was before."""
+
+    held: Sequence[Array]
+    before: Sequence[Array]
+
+
+@final
+@dataclass(frozen=True)
+class TellWeights(Job):
+    """For another process, which plays."""
+
+    urgency: ClassVar[int] = 1
+
+    @override
+    def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:
+        report(Weights(*bench.weights()))
+
+
+@final
+@dataclass(frozen=True)
+class Adopt(Job):
+    """Hold what was trained from now on; None for the first policy again."""
+
+    arrays: Sequence[Array] | None
+
+    urgency: ClassVar[int] = -1
+
+    @override
+    def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:
+        bench.adopt(self.arrays)
 
 
 @final

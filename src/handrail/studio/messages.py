@@ -112,15 +112,35 @@ class Probe(_Message):
 
 
 @final
+class Play(_Message):
+    """Episodes with the policy as it is held now, and with the one before."""
+
+    kind: Literal["play"]
+    episodes: Annotated[int, Field(ge=1, le=500)] = 20
+    deterministic: bool = False
+    frames: bool = False
+
+
+@final
+class Train(_Message):
+    """Learn from here; without constraints, to compare."""
+
+    kind: Literal["train"]
+    episodes: Annotated[int, Field(ge=1, le=100_000)] = 100
+    free: bool = False
+
+
+@final
 class Order(_Message):
     """What needs no further words."""
 
     kind: Literal[
-        "undo", "redo", "save", "save_anyway", "restore", "discard", "interrupt", "python"
-    ]
+        "undo", "redo", "save", "save_anyway", "restore", "discard", "interrupt", "python",
+        "pause", "go_on", "stop", "forget_trained",
+    ]  # fmt: skip
 
 
-Request: TypeAlias = Edit | Insert | Remove | Add | Text | Look | Probe | Order
+Request: TypeAlias = Edit | Insert | Remove | Add | Text | Look | Probe | Play | Train | Order
 
 requests: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="kind")])
 
@@ -360,6 +380,61 @@ class Probed(_Message):
 
 
 @final
+class Trail(_Message):
+    """An episode: what was observed, and what was done (of discrete actions, which)."""
+
+    states: list[list[float]]
+    actions: list[list[float]]
+    before: bool
+
+
+@final
+class Played(_Message):
+    """Episodes of the policy as it is held, and of the one before, from the same starts.
+
+    Attributes:
+        wanted: how many, of each.
+        scores: so far, as it is held.
+        scores_before: so far, before.
+        trails: the first few episodes of each.
+        film: the first episode as an animated GIF in base64; empty if there is none.
+        done: whether no more will come.
+        words: both in a sentence.
+    """
+
+    kind: Literal["played"] = "played"
+    wanted: int
+    scores: list[float]
+    scores_before: list[float]
+    trails: list[Trail] = []
+    film: str = ""
+    done: bool = False
+    words: str = ""
+
+
+@final
+class Trained(_Message):
+    """How a training goes, episode by episode.
+
+    Attributes:
+        label: what curves call it.
+        wanted: how many episodes.
+        scores: of each so far.
+        violations: of the policy after each update; null where nothing is measured.
+        influences: on the policy elsewhere; null where that is not known.
+        status: running, paused, or why it has ended.
+    """
+
+    kind: Literal["trained"] = "trained"
+    label: str
+    wanted: int
+    scores: list[float]
+    violations: list[float | None]
+    influences: list[float | None]
+    status: Literal["running", "paused", "stopped", "done"]
+
+
+@final
 class Notice(_Message):
     """Something that people should know; `what` says where the page shows it."""
 
@@ -368,7 +443,7 @@ class Notice(_Message):
     text: str
 
 
-Answer: TypeAlias = Document | Drawing | Held | Proof | Probed | Notice
+Answer: TypeAlias = Document | Drawing | Held | Proof | Probed | Played | Trained | Notice
 
 
 def parsed(message: str | bytes) -> Request:

@@ -10,15 +10,24 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import singledispatchmethod
+from pathlib import Path
 from typing import Any, final
 
 from pydantic import BaseModel
 
 from handrail.errors import HandrailError
+from handrail.studio.behaviour import PlayEpisodes, TellRun, TrainedWeights, TrainPolicy
 from handrail.studio.draft import Draft, number_text
 from handrail.studio.engine import Ended, Engine
 from handrail.studio.history import History
-from handrail.studio.jobs import AnswerText, ProbeState, TellPython
+from handrail.studio.jobs import (
+    Adopt,
+    AnswerText,
+    ProbeState,
+    TellPython,
+    TellWeights,
+    Weights,
+)
 from handrail.studio.messages import (
     Add,
     Document,
@@ -30,15 +39,18 @@ from handrail.studio.messages import (
     Names,
     Notice,
     Order,
+    Play,
     Probe,
     Remove,
     Request,
     Text,
+    Train,
     View,
 )
 from handrail.studio.opened import Opened
 
 _KEEP_AFTER = 1.0  # seconds without a change
+_PATIENCE = 3.0  # seconds that an environment has to stop
 
 _MOST_NOTICES = 50
 
@@ -59,7 +71,7 @@ class Outbox:
         if isinstance(answer, Notice):
             self._notices.append(answer)
         else:
-            self._latest[type(answer).__name__] = answer
+            self._latest[_kind(answer)] = answer
         self._filled.set()
 
     async def take(self) -> BaseModel:
@@ -72,11 +84,24 @@ class Outbox:
         return self._notices.popleft()
 
 
+def _kind(answer: BaseModel) -> str:
+    """Of which the newest is enough: curves of two trainings are two kinds."""
+    return f"{type(answer).__name__} {getattr(answer, 'label', '')}"
+
+
 @final
 class Session:
-    """One text, one policy, any number of pages that look at it."""
+    """One text, one policy, any number of pages that look at it.
 
-    def __init__(self, opened: Opened, modules: Sequence[str] = ()) -> None:
+    Args:
+        opened: what they look at.
+        modules: that register the user's environments.
+        compared: a run whose curves are drawn beside those of trainings.
+    """
+
+    def __init__(
+        self, opened: Opened, modules: Sequence[str] = (), compared: Path | None = None
+    ) -> None:
         self._opened = opened
         self._history = History(opened.target.text)
         self._on_disk = opened.on_disk
@@ -89,7 +114,10 @@ class Session:
         self._last: dict[str, BaseModel] = {}
         self._keeping: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._compared = compared
         self._engine = Engine(opened.target, modules, self._from_engine)
+        self._stage = Engine(opened.target, modules, self._from_engine)
+        self._wish: Play | Train | None = None
 
     # ---- pages
 
@@ -97,6 +125,8 @@ class Session:
         """In the loop of the server."""
         self._loop = asyncio.get_running_loop()
         self._ask(resting=True, with_before=True)
+        if self._compared is not None:
+            self._stage.submit(TellRun(self._compared))
 
     def close(self) -> None:
         """End everything; what is not saved is kept."""
@@ -104,6 +134,7 @@ class Session:
             self._keeping.cancel()
             self._keep()
         self._engine.end()
+        self._stage.end()
 
     def join(self, listener: Listener) -> None:
         """A page opens: it is told where everything stands."""
@@ -134,15 +165,22 @@ class Session:
             ended = f"The process that computes has ended ({report.code})."
             self._tell(Notice(what="failed", text=f"{ended} The next change starts another one."))
             return
+        if isinstance(report, Weights):
+            self._perform(report)
+            return
+        if isinstance(report, TrainedWeights):
+            self._engine.submit(Adopt(report.arrays))
+            self._changed(author="editor")
+            return
         if isinstance(report, Drawing) and not report.error:
             self._names, self._view = report.names, report.view
         if not isinstance(report, Notice):
-            self._last[type(report).__name__] = self._remembered(report)
+            self._last[_kind(report)] = self._remembered(report)
         self._tell(report)
 
     def _remembered(self, report: BaseModel) -> BaseModel:
         """For pages that open later: with the map of before, which comes only now and then."""
-        last = self._last.get(type(report).__name__)
+        last = self._last.get(_kind(report))
         if isinstance(report, Held) and isinstance(last, Held) and report.before is None:
             return report.model_copy(update={"before": last.before})
         return report
@@ -196,6 +234,28 @@ class Session:
             self._engine.submit(ProbeState(request.state))
 
     @_do.register
+    def _play(self, request: Play) -> None:
+        self._wish = request
+        self._engine.submit(TellWeights())
+
+    @_do.register
+    def _train(self, request: Train) -> None:
+        self._wish = request
+        self._engine.submit(TellWeights())
+
+    def _perform(self, weights: Weights) -> None:
+        """What somebody wished to see of the policy, whose weights are known now."""
+        wish, self._wish = self._wish, None
+        text = self._history.text
+        if isinstance(wish, Play):
+            self._stage.submit(
+                PlayEpisodes(text, weights, wish.episodes, wish.deterministic, wish.frames)
+            )
+        elif isinstance(wish, Train):
+            first = weights.before if wish.free else weights.held
+            self._stage.submit(TrainPolicy(text, first, wish.episodes, wish.free))
+
+    @_do.register
     def _add(self, request: Add) -> None:
         if self._names is None or self._view is None:
             return
@@ -214,6 +274,10 @@ class Session:
             "discard": self._discard,
             "interrupt": self._interrupt,
             "python": lambda: self._engine.submit(TellPython()),
+            "pause": lambda: self._stage.signal("pause"),
+            "go_on": lambda: self._stage.signal("go_on"),
+            "stop": self._stop,
+            "forget_trained": self._forget_trained,
         }
         orders[request.kind]()
 
@@ -291,6 +355,28 @@ class Session:
     def _interrupt(self) -> None:
         self._engine.end()
         self._tell(Notice(what="said", text="Interrupted. The next change is computed afresh."))
+
+    # ---- behaviour
+
+    def _stop(self) -> None:
+        """Asked first; an environment that hangs does not hear, and is ended."""
+        self._stage.signal("stop")
+        if self._loop is not None and self._stage.is_alive:
+            self._loop.call_later(_PATIENCE, self._stop_for_good, self._last_of_stage())
+
+    def _stop_for_good(self, before: object) -> None:
+        if self._last_of_stage() is before and self._stage.is_alive:
+            self._stage.end()
+            self._tell(Notice(what="failed", text="The environment did not stop, and was ended."))
+
+    def _last_of_stage(self) -> object:
+        """Changes whenever the environment's process says something."""
+        names = sorted(name for name in self._last if name.startswith(("Played", "Trained")))
+        return tuple(id(self._last[name]) for name in names)
+
+    def _forget_trained(self) -> None:
+        self._engine.submit(Adopt(None))
+        self._changed(author="editor")
 
 
 def drawn_entry(drawn: Add, names: Names, view: View, taken: set[str]) -> dict[str, Any]:

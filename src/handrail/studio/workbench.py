@@ -15,8 +15,10 @@ from time import perf_counter
 from typing import Any, final
 
 import numpy as np
+import torch
 
 from handrail._threads import one_thread
+from handrail._types import Array
 from handrail.constraints import Constraint, expand, measure_rows, state_in_words
 from handrail.enforcement import (
     Enforcement,
@@ -84,6 +86,7 @@ class Workbench:
         self._stage: _Stage | None = None
         self._book: Rulebook | None = None
         self._plane: Plane | None = None
+        self._trained: list[Array] | None = None
         self._known: tuple[Rulebook, References | None] | None = None
 
     # ---- what a text says
@@ -141,6 +144,8 @@ class Workbench:
                 env.close()
         held = first.with_module(deepcopy(first.module))
         self._stage = _Stage(key, first, held, space)
+        if self._trained is not None and fits(first, self._trained):
+            put_weights(first, self._trained)
 
     # ---- the policy that obeys it
 
@@ -196,7 +201,7 @@ class Workbench:
         book, _, stage = self._ready()
         settings = book.settings
         restore(policy, snapshot(stage.first))
-        trained = self._target.policy is not None
+        trained = self._target.policy is not None or self._trained is not None
         try:
             result = enforce(
                 policy,
@@ -388,10 +393,46 @@ class Workbench:
             before=stage.first.outputs(at)[0].tolist(),
         )
 
+    def weights(self) -> tuple[list[Array], list[Array]]:
+        """Of the policy as it is held, and as it was before."""
+        _, _, stage = self._ready()
+        return weights_of(stage.policy), weights_of(stage.first)
+
+    def adopt(self, weights: Sequence[Array] | None) -> None:
+        """Hold a policy that was trained here from now on; None: the first one again."""
+        self._trained = None if weights is None else list(weights)
+        self._stage = None
+
+    def on_stage(self, text: str, weights: Sequence[Array]) -> tuple[Rulebook, Policy]:
+        """A text and a policy with these weights, to play with."""
+        drawing = self.draw(0, text, None)
+        if drawing.error:
+            raise InvalidRulebook(drawing.error, drawing.line)
+        book, _, stage = self._ready()
+        policy = stage.first.with_module(deepcopy(stage.first.module))
+        if fits(policy, weights):
+            put_weights(policy, weights)
+        return book, policy
+
     def as_python(self) -> str:
         """The constraints as a program that holds them."""
         book, _, _ = self._ready()
         return python_of(book)
+
+
+def weights_of(policy: Policy) -> list[Array]:
+    """Of every layer, in float64."""
+    return [one.detach().double().numpy(force=True).copy() for one in policy.parameters]
+
+
+def fits(policy: Policy, weights: Sequence[Array]) -> bool:
+    """Whether they are of a network of this form."""
+    return [tuple(p.shape) for p in policy.parameters] == [one.shape for one in weights]
+
+
+def put_weights(policy: Policy, weights: Sequence[Array]) -> None:
+    """Into the policy, in place."""
+    restore(policy, [torch.as_tensor(one) for one in weights])
 
 
 @final

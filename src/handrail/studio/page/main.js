@@ -1,5 +1,6 @@
 // The page: what the server says becomes what is seen, what hands do becomes what is asked.
 
+import { Behaviour } from "./behaviour.js";
 import { Editor } from "./editor.js";
 import { byId, html, svg } from "./elements.js";
 import { Field, MapView } from "./map.js";
@@ -64,6 +65,7 @@ class Page {
       visit: (entry) => this.visit(entry),
     });
     this.editor = new Editor(byId("panel-file"), (text, gesture) => this.send({ kind: "text", text, gesture }));
+    this.behaviour = new Behaviour(byId("panel-behaviour"), (request) => this.send(request), () => this.redraw());
     this.channel = new Channel((answer) => this.hear(answer), (connected) => this.connected(connected));
     this.buttons();
     this.pointer();
@@ -98,6 +100,12 @@ class Page {
         break;
       case "probed":
         this.hearProbed(answer);
+        break;
+      case "played":
+        this.behaviour.hearPlayed(answer);
+        break;
+      case "trained":
+        this.behaviour.hearTrained(answer);
         break;
       case "notice":
         this.hearNotice(answer);
@@ -135,6 +143,7 @@ class Page {
     if (this.proof && this.proof.revision !== held.revision) this.proof = null;
     this.redraw();
     this.state();
+    if (this.hovered) this.send({ kind: "probe", state: this.hovered });
   }
 
   /** @param {import("./types.js").Probed} probed */
@@ -152,7 +161,10 @@ class Page {
     if (notice.what === "kept") this.offer(notice.text);
     else if (notice.what === "python") this.copy(notice.text);
     else if (notice.what === "refused" && notice.text.includes("Save anyway")) this.ask(notice.text, "Save anyway", "save_anyway");
-    else this.toast(notice.text, notice.what === "failed" || notice.what === "refused");
+    else {
+      if (notice.what === "failed") this.behaviour.ended();
+      this.toast(notice.text, notice.what === "failed" || notice.what === "refused");
+    }
   }
 
   /** @param {boolean} connected */
@@ -218,6 +230,7 @@ class Page {
     select.replaceChildren(...options);
     this.layer = { what: "output", action: names.shown_action };
     select.value = `output ${names.shown_action}`;
+    this.behaviour.named(names);
     this.sliders();
   }
 
@@ -276,6 +289,7 @@ class Page {
     this.map.drawCells(current ? proof.cells : []);
     Object.assign(this.shapes, { verdicts, clash: held?.conflict ?? [], clashState: held?.conflict_state ?? [], chosen: this.chosen });
     this.shapes.draw();
+    this.map.drawTrails(this.behaviour.trails.checked ? (this.behaviour.played?.trails ?? []) : []);
     this.rules.draw(drawing.cards, verdicts, this.chosen, held?.conflict ?? [], held?.conflict_words ?? "");
   }
 
@@ -393,9 +407,13 @@ class Page {
       const state = [...view.at];
       state[view.across] = x;
       state[view.up] = y;
+      this.hovered = state;
       this.send({ kind: "probe", state });
     });
-    root.addEventListener("pointerleave", () => this.cross(null));
+    root.addEventListener("pointerleave", () => {
+      this.hovered = null;
+      this.cross(null);
+    });
   }
 
   /** @param {import("./types.js").Pair | null} point */
@@ -530,6 +548,8 @@ class Page {
     this.toastTimer = setTimeout(() => (place.hidden = true), bad ? 7000 : 2500);
   }
 
+  /** @type {number[] | null} */
+  hovered = null;
   online = false;
   wrong = false;
   waiting = 0;

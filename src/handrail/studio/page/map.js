@@ -256,6 +256,18 @@ export class MapView {
     );
   }
 
+  /** @param {import("./types.js").Trail[]} trails of which the first of each kind is projected onto the plane, a dot at its start */
+  drawTrails(trails) {
+    const { view } = this;
+    if (!view) return;
+    this.layers.paths.replaceChildren(...trails.slice(0, 2).flatMap((trail) => {
+      const points = trail.states.map((state) => /** @type {import("./types.js").Pair} */ ([state[view.across], state[view.up]]));
+      const side = trail.before ? "before" : "";
+      const start = { cx: this.x.pixel(points[0][0]), cy: this.y.pixel(points[0][1]), r: 2.5 };
+      return [svg("path", { class: `path ${side}`, d: this.outline(points) }), svg("circle", { class: `start ${side}`, ...start })];
+    }));
+  }
+
   /** @param {import("./types.js").Pair[]} points */
   outline(points) {
     return points.map(([a, b], i) => `${i ? "L" : "M"}${this.x.pixel(a).toFixed(2)} ${this.y.pixel(b).toFixed(2)}`).join("");

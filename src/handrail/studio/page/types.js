@@ -19,7 +19,10 @@
 /** @typedef {{entry: number, margin: number, outline: Pair[]}} Cell */
 /** @typedef {{kind: "proof", revision: number, verdicts: Verdict[], cells: Cell[], words: string}} Proof */
 /** @typedef {{kind: "probed", state: number[], outputs: number[], before: number[]}} Probed */
+/** @typedef {{states: number[][], actions: number[][], before: boolean}} Trail */
+/** @typedef {{kind: "played", wanted: number, scores: number[], scores_before: number[], trails: Trail[], film: string, done: boolean, words: string}} Played */
+/** @typedef {{kind: "trained", label: string, wanted: number, scores: number[], violations: (number | null)[], influences: (number | null)[], status: "running" | "paused" | "stopped" | "done"}} Trained */
 /** @typedef {{kind: "notice", what: "said" | "refused" | "failed" | "kept" | "python" | "busy" | "idle" | "saved", text: string}} Notice */
-/** @typedef {Document | Drawing | Held | Proof | Probed | Notice} Answer */
+/** @typedef {Document | Drawing | Held | Proof | Probed | Played | Trained | Notice} Answer */
 
 export {};
