@@ -32,7 +32,7 @@ ON_THEIR_OWN: dict[str, str] = {  # small modules with a single importer
 ELSEWHERE_INSTALLED = "it needs what only `make test-rllib` installs"
 ELSEWHERE = {  # commands that are in the module of another, which they belong to
     **dict.fromkeys(("environments", "schema", "version"), "app"),
-    **{"resume": "train", "verify": "prove"},
+    **{"resume": "train", "verify": "prove", "studio": "show"},
 }
 ABOUT_MORE = {  # tests that are not about one module
     "test_names.py": "every module",

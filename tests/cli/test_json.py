@@ -84,7 +84,7 @@ def test_resume(group: Path, answer: Any) -> None:
 
 def test_show_and_play(run: Path, answer: Any) -> None:
     found = answer("show", run, *IMPORT)
-    assert all(Path(path).exists() for path in found["pictures"])
+    assert all(Path(path).exists() for path in (*found["pictures"], found["page"]))
     assert found["summary"]["seeds"][0]["episodes"] == 12
     played = answer("play", run, "--episodes", "2", *IMPORT)
     assert played["seed"] == 4

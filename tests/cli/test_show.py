@@ -19,6 +19,7 @@ def test_show_draws_any_two_observations(group: Path, handrail: Caller, tmp_path
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "episode.png",
         "first_holding.png",
+        "index.html",
         "influence.png",
         "loss.png",
         "policy.png",

@@ -14,7 +14,7 @@ from handrail.rulebook import parse
 from handrail.studio.behaviour import PlayEpisodes, TrainedWeights, TrainPolicy
 from handrail.studio.engine import Ended, Engine, Inbox, Signal, Target
 from handrail.studio.jobs import TellWeights, Weights
-from handrail.studio.messages import Notice, Played, Trained
+from handrail.studio.messages import Note, Played, Trained
 from handrail.studio.workbench import Workbench
 from tests.studio.conftest import TEXT
 
@@ -124,7 +124,7 @@ def test_an_environment_may_crash_die_or_hang(
 ) -> None:
     engine, heard = odd_engine
     engine.submit(odd_play("raises", bench))
-    assert "The environment raised RuntimeError at step 3" in next_of(heard, Notice).text
+    assert "The environment raised RuntimeError at step 3" in next_of(heard, Note).text
     engine.submit(odd_play("dies", bench))
     assert next_of(heard, Ended).code == 7
     engine.submit(odd_play("plays", bench))

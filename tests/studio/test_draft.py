@@ -8,7 +8,7 @@ import pytest
 
 from handrail.errors import InvalidArgument, InvalidRulebook
 from handrail.rulebook import bundled, parse, read_file
-from handrail.studio.draft import Draft, number_text
+from handrail.studio.draft import Draft, History, number_text
 from tests.studio.conftest import TEXT
 
 VERTICES = ("constraints", 1, "region", "polytope", "vertices")
@@ -98,3 +98,37 @@ def test_what_is_not_there_is_refused(draft: Draft) -> None:
 @pytest.mark.parametrize("value", [0.1, -3.0, 1e-7, 1 / 3, 1e300, 0.0])
 def test_numbers_are_written_to_the_last_digit(value: float) -> None:
     assert float(number_text(value)) == value
+
+
+def test_a_gesture_is_one_step() -> None:
+    history = History("a")
+    for text in ("b", "c", "d"):
+        history.push(text, gesture=7)
+    history.push("e", gesture=8)
+    history.undo()
+    assert history.text == "d"
+    history.undo()
+    assert (history.text, history.can_undo, history.can_redo) == ("a", False, True)
+    history.redo()
+    assert history.text == "d"
+
+
+def test_a_new_text_ends_what_was_undone() -> None:
+    history = History("a")
+    history.push("b")
+    history.undo()
+    history.push("c")
+    assert not history.can_redo
+    history.undo()
+    assert history.text == "a"
+    history.undo()
+    assert history.text == "a"
+
+
+def test_it_is_not_endless() -> None:
+    history = History("0")
+    for number in range(1, 1000):
+        history.push(str(number))
+    for _ in range(1000):
+        history.undo()
+    assert history.text == "500"

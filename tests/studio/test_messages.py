@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from handrail.studio import messages
-from handrail.studio.messages import Edit, Held, packed, parsed
+from handrail.studio.messages import EditValues, Held, packed, parsed
 
 PAGE = resources.files("handrail.studio") / "page"
 
@@ -41,7 +41,7 @@ def test_what_is_no_message_is_refused(message: str | bytes) -> None:
 def test_a_message_is_what_the_page_sends() -> None:
     sent = '{"kind": "edit", "values": [{"path": ["constraints", 0, "name"], "value": "a"}]}'
     request = parsed(sent)
-    assert isinstance(request, Edit)
+    assert isinstance(request, EditValues)
     assert request.values[0].path == ["constraints", 0, "name"]
 
 
@@ -66,7 +66,7 @@ def test_the_page_and_the_server_call_everything_the_same() -> None:
         for body, name in re.findall(r"@typedef \{(\{.*\})\} (\w+) \*/", text)
     }
     models = dict(inspect.getmembers(messages, inspect.isclass))
-    assert {"Document", "Drawing", "Held", "Proof", "Shape"} <= written.keys()
+    assert {"Document", "Drawing", "Held", "Proven", "Shape"} <= written.keys()
     for name, fields in written.items():
         model = models[name]
         assert issubclass(model, BaseModel)

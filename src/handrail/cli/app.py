@@ -26,8 +26,7 @@ from handrail.cli.export import export
 from handrail.cli.options import Json
 from handrail.cli.play import play
 from handrail.cli.prove import prove, verify
-from handrail.cli.show import show
-from handrail.cli.studio import studio
+from handrail.cli.show import show, studio
 from handrail.cli.sweep import sweep
 from handrail.cli.train import resume, train
 from handrail.errors import EpisodeInterrupted, HandrailError, ModulesNotImported

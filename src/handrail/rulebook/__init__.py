@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from handrail.rulebook.schema import json_schema as json_schema
     from handrail.rulebook.source import KeyPath as KeyPath
     from handrail.rulebook.source import Source as Source
-    from handrail.rulebook.source import Span as Span
+    from handrail.rulebook.source import TextSpan as TextSpan
     from handrail.rulebook.source import read as read
     from handrail.rulebook.source import read_value as read_value
 
@@ -47,7 +47,7 @@ _NAMES = {
         "with_settings",
     ),
     "schema": ("json_schema",),
-    "source": ("KeyPath", "Source", "Span", "read", "read_value"),
+    "source": ("KeyPath", "Source", "TextSpan", "read", "read_value"),
 }
 
 __all__ = sorted(name for names in _NAMES.values() for name in names)  # noqa: PLE0605

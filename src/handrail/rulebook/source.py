@@ -143,7 +143,7 @@ class Spot:
 
 @final
 @dataclass(frozen=True)
-class Span:
+class TextSpan:
     """Where a value is written: the characters from `start` up to `end`.
 
     Attributes:
@@ -176,7 +176,7 @@ class Source:
     data: dict[str, Any]
     lines: dict[KeyPath, int]
     blocks: dict[KeyPath, int]
-    spans: dict[KeyPath, Span]
+    spans: dict[KeyPath, TextSpan]
 
     def spot(self, path: KeyPath) -> Spot:
         """Where a key or an item is; for what is missing, where the nearest thing around it is."""
@@ -290,9 +290,9 @@ def _line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-def _span(node: yaml.Node) -> Span:
+def _span(node: yaml.Node) -> TextSpan:
     in_blocks = isinstance(node, yaml.CollectionNode) and not node.flow_style
-    return Span(int(node.start_mark.index), int(node.end_mark.index), not in_blocks)
+    return TextSpan(int(node.start_mark.index), int(node.end_mark.index), not in_blocks)
 
 
 @final
@@ -303,7 +303,7 @@ class _Walk:
     file: str
     lines: dict[KeyPath, int] = field(default_factory=dict)
     blocks: dict[KeyPath, int] = field(default_factory=dict)
-    spans: dict[KeyPath, Span] = field(default_factory=dict)
+    spans: dict[KeyPath, TextSpan] = field(default_factory=dict)
     _open: list[int] = field(default_factory=list)
     _visited: int = 0
 

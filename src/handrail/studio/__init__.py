@@ -11,13 +11,17 @@ from handrail._package import lazy_face
 
 if TYPE_CHECKING:
     from handrail.studio.opened import Opened as Opened
+    from handrail.studio.python_code import python_of as python_of
     from handrail.studio.server import serve as serve
     from handrail.studio.session import Session as Session
+    from handrail.studio.still import write_page as write_page
 
 _NAMES = {
     "opened": ("Opened",),
+    "python_code": ("python_of",),
     "server": ("serve",),
     "session": ("Session",),
+    "still": ("write_page",),
 }
 
 __all__ = sorted(name for names in _NAMES.values() for name in names)  # noqa: PLE0605

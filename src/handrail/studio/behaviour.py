@@ -19,7 +19,7 @@ from handrail._types import Array
 from handrail.errors import HandrailError
 from handrail.studio.engine import Inbox, Job, Report
 from handrail.studio.jobs import Weights
-from handrail.studio.messages import Notice, Played, Trail, Trained
+from handrail.studio.messages import Note, Played, Trail, Trained
 
 if TYPE_CHECKING:  # torch is for the process that computes
     import gymnasium as gym
@@ -245,6 +245,6 @@ class TellRun(Job):
             run = only_run(self.folder, "The studio compares with one run")
             records = run.records()
         except HandrailError as error:
-            report(Notice(what="failed", text=str(error)))
+            report(Note(what="failed", text=str(error)))
             return
         report(curve_of(f"run {self.folder.name}", len(records), records, "done"))

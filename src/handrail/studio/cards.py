@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from handrail.rulebook import KeyPath, Rulebook
-from handrail.studio.messages import Bound, Card, Names, Requirement, Shape
+from handrail.studio.messages import Bound, Card, Names, RequireLine, Shape
 from handrail.studio.sketch import constraints_by_entry
 
 # A number that is neither part of a name nor a factor: those are bounds.
@@ -53,13 +53,13 @@ def cards_of(book: Rulebook, shapes: Sequence[Shape]) -> list[Card]:
     return cards
 
 
-def _requirements(book: Rulebook, entry: Mapping[str, Any], path: KeyPath) -> list[Requirement]:
+def _requirements(book: Rulebook, entry: Mapping[str, Any], path: KeyPath) -> list[RequireLine]:
     written = entry.get("require")
     if written is None:
         return []
     lines = enumerate(written) if isinstance(written, list) else [(None, written)]
     return [
-        Requirement(
+        RequireLine(
             path=[*path, "require", *([] if index is None else [index])],
             text=str(text),
             bounds=_bounds(book, str(text)),

@@ -1,7 +1,8 @@
 """The text of a constraint file, changed as a hand on the map changes it: as little as can be.
 
 What is drawn is the file. A dragged vertex replaces two numbers in the text, a new shape adds an
-entry, and every comment, order and way of writing around them stays as somebody put it.
+entry, and every comment, order and way of writing around them stays as somebody put it. Texts one
+after the other make a history, in which what one gesture did is one step.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from functools import cached_property
 from typing import Any, final
 
 from handrail.errors import InvalidArgument, InvalidRulebook
-from handrail.rulebook import KeyPath, Source, Span, read
+from handrail.rulebook import KeyPath, Source, TextSpan, read
 
 _ENTRIES: KeyPath = ("constraints",)
 
-# What may stand without quotes in a block: words, numbers and comparisons. The rest is tried.
+_MOST_STEPS = 500  # that can be undone
+
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 
 
@@ -88,21 +90,21 @@ class Draft:
             raise InvalidArgument(f"Nothing can be put at {index} of {path}.")
         if span.flow:
             before = items[index - 1][1]
-            return self._replaced([(Span(before, before, True), f", {lines[0]}")])
+            return self._replaced([(TextSpan(before, before, True), f", {lines[0]}")])
         indent = " " * (span.start - self._line_start(span.start))
         gap = "\n" if self._are_apart(items) else ""
         first, *rest = lines
         body = "\n".join([f"{indent}- {first}", *(f"{indent}  {line}" for line in rest)])
         _, end = self._lines_of(*items[index - 1])
         missing = "" if self.text[:end].endswith("\n") else "\n"
-        return self._replaced([(Span(end, end, True), f"{missing}{gap}{body}\n")])
+        return self._replaced([(TextSpan(end, end, True), f"{missing}{gap}{body}\n")])
 
     def _are_apart(self, items: Sequence[tuple[int, int]]) -> bool:
         """Whether entries have blank lines between them."""
         gaps = [self.text[a:b] for (_, a), (b, _) in itertools.pairwise(items)]
         return bool(gaps) and all(_BLANK_LINE.search(gap) for gap in gaps)
 
-    def _items(self, path: KeyPath) -> tuple[list[tuple[int, int]], Span]:
+    def _items(self, path: KeyPath) -> tuple[list[tuple[int, int]], TextSpan]:
         """Where each item of a list begins and ends, and the list itself."""
         span, value = self.source.spans.get(path), self.value_at(path)
         if span is None or not isinstance(value, list) or not value:
@@ -134,7 +136,7 @@ class Draft:
     def _line_start(self, position: int) -> int:
         return self.text.rfind("\n", 0, position) + 1
 
-    def _scalar(self, path: KeyPath) -> Span:
+    def _scalar(self, path: KeyPath) -> TextSpan:
         span, value = self.source.spans.get(path), self.value_at(path)
         if span is None or isinstance(value, (list, dict)) or value is None:
             raise InvalidArgument(f"There is no number or text at {path}.")
@@ -157,15 +159,66 @@ class Draft:
             return False
 
     def _cut(self, start: int, end: int) -> Draft:
-        return self._replaced([(Span(start, end, True), "")])
+        return self._replaced([(TextSpan(start, end, True), "")])
 
-    def _replaced(self, parts: Sequence[tuple[Span, str]]) -> Draft:
+    def _replaced(self, parts: Sequence[tuple[TextSpan, str]]) -> Draft:
         """From the last to the first, so that places stay where they are."""
         text = self.text
         once = dict(parts)
         for span in sorted(once, key=lambda one: -one.start):
             text = text[: span.start] + once[span] + text[span.end :]
         return Draft(text, self.name)
+
+
+@final
+@dataclass(frozen=True)
+class _Step:
+    text: str
+    gesture: int
+
+
+@final
+class History:
+    """Of the text that was opened."""
+
+    def __init__(self, text: str) -> None:
+        self._steps = [_Step(text, 0)]
+        self._at = 0
+
+    @property
+    def text(self) -> str:
+        """At present."""
+        return self._steps[self._at].text
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is something before."""
+        return self._at > 0
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether something was undone."""
+        return self._at + 1 < len(self._steps)
+
+    def push(self, text: str, gesture: int = 0) -> None:
+        """A new text; in the place of the last one if the same gesture goes on."""
+        if text == self.text:
+            return
+        del self._steps[self._at + 1 :]
+        goes_on = gesture and self._at and self._steps[self._at].gesture == gesture
+        if goes_on:
+            self._steps.pop()
+        self._steps.append(_Step(text, gesture))
+        del self._steps[:-_MOST_STEPS]
+        self._at = len(self._steps) - 1
+
+    def undo(self) -> None:
+        """One step back, if there is one."""
+        self._at = max(self._at - 1, 0)
+
+    def redo(self) -> None:
+        """One step forth, if there is one."""
+        self._at = min(self._at + 1, len(self._steps) - 1)
 
 
 def number_text(value: float) -> str:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from handrail.errors import HandrailError
-from handrail.studio.messages import Notice
+from handrail.studio.messages import Note
 
 if TYPE_CHECKING:  # torch is for the process that computes: the server starts without it
     from handrail.studio.workbench import Workbench
@@ -228,9 +228,9 @@ def _work(connection: Connection, target: Target, modules: Sequence[str]) -> Non
         except Superseded:
             continue
         except HandrailError as error:
-            report(Notice(what="failed", text=str(error)))
+            report(Note(what="failed", text=str(error)))
         except Exception as error:  # of somebody's environment, or ours: the page goes on
-            report(Notice(what="failed", text=f"{type(error).__name__}: {error}"))
+            report(Note(what="failed", text=f"{type(error).__name__}: {error}"))
 
 
 def _receive(connection: Connection, inbox: Inbox) -> None:

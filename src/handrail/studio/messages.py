@@ -27,7 +27,7 @@ class _Message(BaseModel):
 
 
 @final
-class Value(_Message):
+class NewValue(_Message):
     """A number or a text of the file, and what it is to be."""
 
     path: Path
@@ -35,11 +35,11 @@ class Value(_Message):
 
 
 @final
-class Edit(_Message):
+class EditValues(_Message):
     """Values replaced; those of one gesture are undone together."""
 
     kind: Literal["edit"]
-    values: Annotated[list[Value], Field(min_length=1, max_length=_MOST_EDITS)]
+    values: Annotated[list[NewValue], Field(min_length=1, max_length=_MOST_EDITS)]
     gesture: Annotated[int, Field(ge=0)] = 0
     resting: bool = True
 
@@ -140,7 +140,7 @@ class Order(_Message):
     ]  # fmt: skip
 
 
-Request: TypeAlias = Edit | Insert | Remove | Add | Text | Look | Probe | Play | Train | Order
+Request: TypeAlias = EditValues | Insert | Remove | Add | Text | Look | Probe | Play | Train | Order
 
 requests: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="kind")])
 
@@ -227,7 +227,7 @@ class Bound(_Message):
 
 
 @final
-class Requirement(_Message):
+class RequireLine(_Message):
     """One line of `require`, as it is in the file."""
 
     path: list[str | int]
@@ -251,7 +251,7 @@ class Card(_Message):
     entry: int
     line: int
     name: str
-    requirements: list[Requirement]
+    requirements: list[RequireLine]
     sentences: list[str]
     meets: bool
 
@@ -359,7 +359,7 @@ class Cell(_Message):
 
 
 @final
-class Proof(_Message):
+class Proven(_Message):
     """What was proven of a revision."""
 
     kind: Literal["proof"] = "proof"
@@ -435,7 +435,7 @@ class Trained(_Message):
 
 
 @final
-class Notice(_Message):
+class Note(_Message):
     """Something that people should know; `what` says where the page shows it."""
 
     kind: Literal["notice"] = "notice"
@@ -443,7 +443,7 @@ class Notice(_Message):
     text: str
 
 
-Answer: TypeAlias = Document | Drawing | Held | Proof | Probed | Played | Trained | Notice
+Answer: TypeAlias = Document | Drawing | Held | Proven | Probed | Played | Trained | Note
 
 
 def parsed(message: str | bytes) -> Request:

@@ -1,8 +1,16 @@
-"""What the page is opened on: a constraint file, one that comes with Handrail, a run, a policy."""
+"""What the page is opened on: a constraint file, one that comes with Handrail, a run, a policy.
+
+Unsaved work on it is kept where neither a closed page nor a computer that goes down can lose it.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import sys
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import final
 
@@ -10,10 +18,60 @@ from handrail._storage import write_atomically
 from handrail.errors import InvalidArgument, StorageFailure
 from handrail.rulebook import bundled, read_file
 from handrail.studio.engine import Target
-from handrail.studio.kept_work import KeptWork
 
 _POLICIES = (".zip", ".onnx", ".safetensors")
 _EXAMPLE = "cartpole"
+
+
+def state_folder() -> Path:
+    """Where programs of this user keep what is neither a document nor a setting."""
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA", Path.home()))
+    else:
+        base = Path(os.environ.get("XDG_STATE_HOME", Path.home() / ".local" / "state"))
+    return base / "handrail" / "studio"
+
+
+@final
+@dataclass(frozen=True)
+class KeptWork:
+    """Of one target.
+
+    Attributes:
+        path: of the file that keeps it.
+        title: of what is being worked on.
+    """
+
+    path: Path
+    title: str
+
+    @classmethod
+    def of(cls, what: str) -> KeptWork:
+        """What names the target, such as the absolute path of its file."""
+        digest = hashlib.sha256(what.encode()).hexdigest()[:24]
+        return cls(state_folder() / f"{digest}.json", what)
+
+    def write(self, text: str) -> None:
+        """Keep a text; a disk that refuses is no reason to stop working."""
+        content = {"of": self.title, "when": datetime.now().isoformat("T", "seconds"), "text": text}
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.path, json.dumps(content).encode())
+        except OSError:
+            return
+
+    def read(self) -> tuple[str, str] | None:
+        """The text and when it was kept; None if there is none."""
+        try:
+            content = json.loads(self.path.read_bytes())
+            text, when = content["text"], content["when"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return (text, when) if isinstance(text, str) and isinstance(when, str) else None
+
+    def forget(self) -> None:
+        """There is nothing unsaved any more."""
+        self.path.unlink(missing_ok=True)
 
 
 @final
@@ -64,7 +122,7 @@ class Opened:
             StorageFailure: if the disk refuses.
         """
         try:
-            found = self.file.read_text("utf-8") if self.file.exists() else None
+            found = self.file.read_text(encoding="utf-8") if self.file.exists() else None
             if found is not None and found not in (known, text) and not anyway:
                 raise InvalidArgument(
                     f"{self.file} exists and is not what was opened here: somebody else has "

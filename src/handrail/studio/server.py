@@ -14,6 +14,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib import resources
+from pathlib import PurePosixPath
 from typing import final
 
 import uvicorn
@@ -26,10 +27,11 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from handrail.studio.messages import Notice, packed, parsed
+from handrail.studio.messages import Note, packed, parsed
 from handrail.studio.session import Outbox, Session
 
 HOST = "127.0.0.1"
+_ADDRESS = "http://{host}:{port}/{token}/"
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -82,8 +84,8 @@ class Guard:
             return False
         if origin is not None and origin != f"http://{host}":
             return False
-        given = scope["path"].lstrip("/").partition("/")[0]
-        return hmac.compare_digest(given.encode(), self._token.encode())
+        given = PurePosixPath(scope["path"]).parts[1:2]
+        return hmac.compare_digest("".join(given).encode(), self._token.encode())
 
 
 def make_app(session: Session, token: str, port: int) -> ASGIApp:
@@ -149,12 +151,12 @@ async def _heard(connection: WebSocket) -> str | bytes:
     return text if text is not None else message.get("bytes") or b""
 
 
-def _answer(message: str | bytes, session: Session) -> Notice | None:
+def _answer(message: str | bytes, session: Session) -> Note | None:
     try:
         request = parsed(message)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]["msg"]
-        return Notice(what="failed", text=f"That is no message of this page: {first}.")
+        return Note(what="failed", text=f"That is no message of this page: {first}.")
     return session.receive(request)
 
 
@@ -187,7 +189,7 @@ def serve(session: Session, port: int, ready: Callable[[str], None]) -> None:
         timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
-    ready(f"http://{HOST}:{chosen}/{token}/")
+    ready(_ADDRESS.format(host=HOST, port=chosen, token=token))
     try:
         server.run(sockets=[listening])
     except KeyboardInterrupt:  # uvicorn raises it again once it has shut down

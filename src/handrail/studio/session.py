@@ -17,9 +17,8 @@ from pydantic import BaseModel
 
 from handrail.errors import HandrailError
 from handrail.studio.behaviour import PlayEpisodes, TellRun, TrainedWeights, TrainPolicy
-from handrail.studio.draft import Draft, number_text
+from handrail.studio.draft import Draft, History, number_text
 from handrail.studio.engine import Ended, Engine
-from handrail.studio.history import History
 from handrail.studio.jobs import (
     Adopt,
     AnswerText,
@@ -32,12 +31,12 @@ from handrail.studio.messages import (
     Add,
     Document,
     Drawing,
-    Edit,
+    EditValues,
     Held,
     Insert,
     Look,
     Names,
-    Notice,
+    Note,
     Order,
     Play,
     Probe,
@@ -68,7 +67,7 @@ class Outbox:
 
     def put(self, answer: BaseModel) -> None:
         """Instead of an older one of its kind that was not sent yet."""
-        if isinstance(answer, Notice):
+        if isinstance(answer, Note):
             self._notices.append(answer)
         else:
             self._latest[_kind(answer)] = answer
@@ -143,7 +142,7 @@ class Session:
         for answer in self._last.values():
             listener(answer)
         if self._offered is not None:
-            listener(Notice(what="kept", text=self._offered[1]))
+            listener(Note(what="kept", text=self._offered[1]))
 
     def leave(self, listener: Listener) -> None:
         """A page closes."""
@@ -163,7 +162,7 @@ class Session:
     def _on_report(self, report: Any) -> None:
         if isinstance(report, Ended):
             ended = f"The process that computes has ended ({report.code})."
-            self._tell(Notice(what="failed", text=f"{ended} The next change starts another one."))
+            self._tell(Note(what="failed", text=f"{ended} The next change starts another one."))
             return
         if isinstance(report, Weights):
             self._perform(report)
@@ -174,7 +173,7 @@ class Session:
             return
         if isinstance(report, Drawing) and not report.error:
             self._names, self._view = report.names, report.view
-        if not isinstance(report, Notice):
+        if not isinstance(report, Note):
             self._last[_kind(report)] = self._remembered(report)
         self._tell(report)
 
@@ -192,12 +191,12 @@ class Session:
 
     # ---- requests
 
-    def receive(self, request: Request) -> Notice | None:
+    def receive(self, request: Request) -> Note | None:
         """Do what a page asks for; what is wrong with it, for that page alone."""
         try:
             self._do(request)
         except HandrailError as error:
-            return Notice(what="refused", text=str(error))
+            return Note(what="refused", text=str(error))
         return None
 
     @singledispatchmethod
@@ -205,7 +204,7 @@ class Session:
         raise NotImplementedError(type(request).__name__)
 
     @_do.register
-    def _edit(self, request: Edit) -> None:
+    def _edit(self, request: EditValues) -> None:
         values = {tuple(one.path): one.value for one in request.values}
         self._change(self._draft.with_values(values), request.gesture, request.resting)
 
@@ -328,7 +327,7 @@ class Session:
         self._on_disk = self._saved = text
         self._opened.kept.forget()
         self._tell(self._document())
-        self._tell(Notice(what="saved", text=f"Saved {self._opened.file}."))
+        self._tell(Note(what="saved", text=f"Saved {self._opened.file}."))
 
     # ---- unsaved work
 
@@ -354,7 +353,7 @@ class Session:
 
     def _interrupt(self) -> None:
         self._engine.end()
-        self._tell(Notice(what="said", text="Interrupted. The next change is computed afresh."))
+        self._tell(Note(what="said", text="Interrupted. The next change is computed afresh."))
 
     # ---- behaviour
 
@@ -367,7 +366,7 @@ class Session:
     def _stop_for_good(self, before: object) -> None:
         if self._last_of_stage() is before and self._stage.is_alive:
             self._stage.end()
-            self._tell(Notice(what="failed", text="The environment did not stop, and was ended."))
+            self._tell(Note(what="failed", text="The environment did not stop, and was ended."))
 
     def _last_of_stage(self) -> object:
         """Changes whenever the environment's process says something."""

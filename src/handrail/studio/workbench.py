@@ -43,7 +43,7 @@ from handrail.studio.messages import (
     Held,
     Map,
     Probed,
-    Proof,
+    Proven,
     Verdict,
     View,
 )
@@ -87,6 +87,7 @@ class Workbench:
         self._book: Rulebook | None = None
         self._plane: Plane | None = None
         self._trained: list[Array] | None = None
+        self._answers: list[tuple[int, Any]] = []
         self._known: tuple[Rulebook, References | None] | None = None
 
     # ---- what a text says
@@ -162,15 +163,12 @@ class Workbench:
         with one_thread():
             result, refusal = self._enforced(stage.policy, book.constraints)
             tolerance = result.tolerance if result is not None else 0.0
-            verdicts = [
-                self._measured(index, [book.constraints[i] for i in owned], tolerance)
-                for index, owned in enumerate(constraints_by_entry(book))
-            ]
+            verdicts = self._all_measured(tolerance)
             conflict = _NO_CONFLICT
             if result is None or not result.satisfied:
                 conflict = self._conflict(book, stage.policy)
-            shown = self._map(stage.policy, plane, count)
-            before = self._map(stage.first, plane, count) if with_before else None
+            shown = policy_map(stage.policy, plane, count)
+            before = policy_map(stage.first, plane, count) if with_before else None
         influence = None if result is None else result.influence
         moved = result is not None and result.parameter_change
         return Held(
@@ -188,6 +186,26 @@ class Workbench:
             map=shown,
             before=before,
         )
+
+    def as_it_is(self, revision: int) -> Held:
+        """What is known of the first policy, without holding it to anything; no map."""
+        start = perf_counter()
+        verdicts = self._all_measured(self._tolerance())
+        return Held(
+            revision=revision,
+            satisfied=all(one.status == "holds" for one in verdicts),
+            words="",
+            influence="",
+            verdicts=verdicts,
+            seconds=perf_counter() - start,
+        )
+
+    def _all_measured(self, tolerance: float) -> list[Verdict]:
+        book, _, _ = self._ready()
+        return [
+            self._measured(index, [book.constraints[i] for i in owned], tolerance)
+            for index, owned in enumerate(constraints_by_entry(book))
+        ]
 
     def _ready(self) -> tuple[Rulebook, Plane, _Stage]:
         if self._book is None or self._plane is None or self._stage is None:
@@ -272,21 +290,9 @@ class Workbench:
         }
         return _Conflict(sorted(entries), words, state)
 
-    def _map(self, policy: Policy, plane: Plane, count: int) -> Map:
-        _, _, states = plane.states(count)
-        outputs = policy.outputs(states)
-        values = np.ascontiguousarray(outputs.T, dtype="<f8")
-        return Map(
-            view=view_of(plane),
-            columns=count,
-            rows=count,
-            actions=outputs.shape[1],
-            values=base64.b64encode(values.tobytes()).decode(),
-        )
-
     # ---- what takes longer
 
-    def prove(self, revision: int, check: Callable[[], None]) -> Proof:
+    def prove(self, revision: int, check: Callable[[], None]) -> Proven:
         """Certificates for every constraint, and the cells that the plane cuts.
 
         Args:
@@ -295,52 +301,51 @@ class Workbench:
         """
         book, plane, _ = self._ready()
         verdicts: list[Verdict] = []
-        cells: list[Cell] = []
+        self._answers = []
         with one_thread():
             for index, owned in enumerate(constraints_by_entry(book)):
                 check()
-                several = [book.constraints[i] for i in owned]
-                verdict, found = self._proven(index, several, plane, check)
-                verdicts.append(verdict)
-                cells += found
+                verdicts.append(self._proven(index, [book.constraints[i] for i in owned], check))
         proven = sum(one.status == "proven" for one in verdicts)
-        return Proof(
+        return Proven(
             revision=revision,
             verdicts=verdicts,
-            cells=cells[:_MOST_CELLS],
+            cells=self.cells(plane),
             words=f"{proven} of {len(verdicts)} proven at every state",
         )
 
+    def cells(self, plane: Plane) -> list[Cell]:
+        """What a plane cuts out of the cells of the last proof."""
+        found = []
+        for entry, answer in self._answers:
+            outlines, margins = answer.cut(plane)
+            found += [
+                Cell(
+                    entry=entry,
+                    margin=float(margin),
+                    outline=[(float(x), float(y)) for x, y in outline],
+                )
+                for outline, margin in zip(outlines, margins, strict=True)
+            ]
+        return found[:_MOST_CELLS]
+
     def _proven(
-        self,
-        entry: int,
-        constraints: Sequence[Constraint],
-        plane: Plane,
-        check: Callable[[], None],
-    ) -> tuple[Verdict, list[Cell]]:
+        self, entry: int, constraints: Sequence[Constraint], check: Callable[[], None]
+    ) -> Verdict:
         book, _, stage = self._ready()
-        certificates, cells = [], []
+        certificates = []
         for one in constraints:
             try:
                 answers = certify_regions(stage.policy, [one], lambda *_: check())
                 if getattr(one, "region", None) is None:
                     certificates.append(certify(stage.policy, one, tolerance=self._tolerance()))
             except HandrailError as error:
-                return Verdict(entry=entry, status="unknown", violation=None, words=str(error)), []
+                return Verdict(entry=entry, status="unknown", violation=None, words=str(error))
             certificates += [answer.certificate for answer in answers]
-            for answer in answers:
-                outlines, margins = answer.cut(plane)
-                cells += [
-                    Cell(
-                        entry=entry,
-                        margin=float(margin),
-                        outline=[(float(x), float(y)) for x, y in outline],
-                    )
-                    for outline, margin in zip(outlines, margins, strict=True)
-                ]
+            self._answers += [(entry, answer) for answer in answers]
         if not certificates:
             words = "no proof can look into this kind of constraint"
-            return Verdict(entry=entry, status="unknown", violation=None, words=words), cells
+            return Verdict(entry=entry, status="unknown", violation=None, words=words)
         worst = max(certificates, key=lambda one: one.worst_violation)
         status = {"certified": "proven", "counterexample": "violated", "unknown": "unknown"}
         state = list(worst.state or ())
@@ -350,14 +355,13 @@ class Workbench:
             words = f"violated by {worst.violation:.3g} at {where}"
         elif worst.status == "unknown":
             words = f"not proven: {worst.reason}"
-        verdict = Verdict(
+        return Verdict(
             entry=entry,
             status=status[worst.status],  # type: ignore[arg-type]
             violation=worst.worst_violation if np.isfinite(worst.worst_violation) else None,
             state=state,
             words=words,
         )
-        return verdict, cells
 
     def _tolerance(self) -> float:
         book, _, _ = self._ready()
@@ -446,6 +450,20 @@ class _Conflict:
 
 
 _NO_CONFLICT = _Conflict([], "", [])
+
+
+def policy_map(policy: Policy, plane: Plane, count: int) -> Map:
+    """What a policy puts out over a plane, `count` states along each axis."""
+    _, _, states = plane.states(count)
+    outputs = policy.outputs(states)
+    values = np.ascontiguousarray(outputs.T, dtype="<f8")
+    return Map(
+        view=view_of(plane),
+        columns=count,
+        rows=count,
+        actions=outputs.shape[1],
+        values=base64.b64encode(values.tobytes()).decode(),
+    )
 
 
 def view_of(plane: Plane) -> View:

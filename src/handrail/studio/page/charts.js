@@ -5,7 +5,7 @@ import { Scale, brief } from "./scale.js";
 
 /** @typedef {{label: string, values: (number | null)[], style: "now" | "then"}} Series */
 
-const BOX = { width: 340, height: 118, left: 44, right: 8, top: 18, bottom: 18 };
+const BOX = { width: 340, height: 118, left: 54, right: 10, top: 18, bottom: 18 };
 
 /**
  * @param {string} title

@@ -31,7 +31,7 @@ class Page {
     this.drawing = null;
     /** @type {import("./types.js").Held | null} */
     this.held = null;
-    /** @type {import("./types.js").Proof | null} */
+    /** @type {import("./types.js").Proven | null} */
     this.proof = null;
     /** @type {import("./types.js").Map | null} */
     this.before = null;
@@ -156,7 +156,7 @@ class Page {
     byId("probe").title = `before: ${probed.before.join(", ")}`;
   }
 
-  /** @param {import("./types.js").Notice} notice */
+  /** @param {import("./types.js").Note} notice */
   hearNotice(notice) {
     if (notice.what === "kept") this.offer(notice.text);
     else if (notice.what === "python") this.copy(notice.text);

@@ -77,7 +77,7 @@ export class Rules {
     return element;
   }
 
-  /** @param {import("./types.js").Requirement} requirement */
+  /** @param {import("./types.js").RequireLine} requirement */
   requirement(requirement) {
     const line = html("input", { class: "require", type: "text", value: requirement.text, spellcheck: false, "aria-label": "What is required" });
     line.addEventListener("focus", () => (this.gesture += 1));
@@ -87,7 +87,7 @@ export class Rules {
   }
 
   /**
-   * @param {import("./types.js").Requirement} requirement
+   * @param {import("./types.js").RequireLine} requirement
    * @param {Bound} bound
    * @param {number} number
    * @param {HTMLInputElement} line

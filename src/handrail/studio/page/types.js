@@ -7,8 +7,8 @@
 /** @typedef {{value: number, side: "lower" | "upper", line: Pair[]}} Level */
 /** @typedef {{entry: number, kind: "point" | "box" | "ball" | "polygon" | "curve" | "other", meets: boolean, outlines: Pair[][], handles: Handle[], levels: Level[], vertices: KeyPath | null, middle: number[], note: string}} Shape */
 /** @typedef {{start: number, end: number, value: number, low: number, high: number}} Bound */
-/** @typedef {{path: KeyPath, text: string, bounds: Bound[]}} Requirement */
-/** @typedef {{entry: number, line: number, name: string, requirements: Requirement[], sentences: string[], meets: boolean}} Card */
+/** @typedef {{path: KeyPath, text: string, bounds: Bound[]}} RequireLine */
+/** @typedef {{entry: number, line: number, name: string, requirements: RequireLine[], sentences: string[], meets: boolean}} Card */
 /** @typedef {{title: string, description: string, environment: string, observations: string[], actions: string[], ranges: Pair[] | null, quantity: string, shown_action: number, pass_mark: number | null}} Names */
 /** @typedef {{across: number, up: number, across_range: Pair, up_range: Pair, at: number[]}} View */
 /** @typedef {{kind: "document", revision: number, text: string, file: string, saved: boolean, can_undo: boolean, can_redo: boolean, author: "editor" | "drawing"}} Document */
@@ -17,12 +17,12 @@
 /** @typedef {{view: View, columns: number, rows: number, actions: number, values: string}} Map */
 /** @typedef {{kind: "held", revision: number, satisfied: boolean, words: string, influence: string, verdicts: Verdict[], conflict: number[], conflict_words: string, conflict_state: number[], seconds: number, map: Map | null, before: Map | null}} Held */
 /** @typedef {{entry: number, margin: number, outline: Pair[]}} Cell */
-/** @typedef {{kind: "proof", revision: number, verdicts: Verdict[], cells: Cell[], words: string}} Proof */
+/** @typedef {{kind: "proof", revision: number, verdicts: Verdict[], cells: Cell[], words: string}} Proven */
 /** @typedef {{kind: "probed", state: number[], outputs: number[], before: number[]}} Probed */
 /** @typedef {{states: number[][], actions: number[][], before: boolean}} Trail */
 /** @typedef {{kind: "played", wanted: number, scores: number[], scores_before: number[], trails: Trail[], film: string, done: boolean, words: string}} Played */
 /** @typedef {{kind: "trained", label: string, wanted: number, scores: number[], violations: (number | null)[], influences: (number | null)[], status: "running" | "paused" | "stopped" | "done"}} Trained */
-/** @typedef {{kind: "notice", what: "said" | "refused" | "failed" | "kept" | "python" | "busy" | "idle" | "saved", text: string}} Notice */
-/** @typedef {Document | Drawing | Held | Proof | Probed | Played | Trained | Notice} Answer */
+/** @typedef {{kind: "notice", what: "said" | "refused" | "failed" | "kept" | "python" | "busy" | "idle" | "saved", text: string}} Note */
+/** @typedef {Document | Drawing | Held | Proven | Probed | Played | Trained | Note} Answer */
 
 export {};
