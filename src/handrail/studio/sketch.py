@@ -296,16 +296,19 @@ class _Sketch:
             return []
         across, up, states = self.plane.states(_LEVEL_GRID)
         inside = region.contains(states)
-        asked = constraint.asked_at(states, len(self.book.actions)) if inside.any() else None
-        if asked is None:
+        if not inside.any():
+            return []
+        rows = constraint.rows_at(states[inside], len(self.book.actions))
+        if len(rows) != inside.sum():  # it relates several states
             return []
         levels: list[Level] = []
         sides: list[tuple[Literal["lower", "upper"], Array]] = [
-            ("lower", asked.lower),
-            ("upper", asked.upper),
+            ("lower", rows.lower),
+            ("upper", rows.upper),
         ]
         for side, bound in sides:
-            values = np.where(inside, np.broadcast_to(bound, len(states)), np.nan)
+            values = np.full(len(states), np.nan)
+            values[inside] = bound
             levels += _level_lines(side, across, up, values.reshape(_LEVEL_GRID, _LEVEL_GRID))
         return levels
 

@@ -1,0 +1,206 @@
+"""A session: texts and their history, unsaved work, shapes that become entries of the file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from handrail.report import Plane
+from handrail.rulebook import parse
+from handrail.studio import Opened, Session
+from handrail.studio.cards import names_of
+from handrail.studio.draft import Draft
+from handrail.studio.engine import Ended, Engine
+from handrail.studio.messages import Add, Document, Held, Note, Probed, parsed
+from handrail.studio.session import Outbox, drawn_entry
+from handrail.studio.workbench import view_of
+from tests.studio.conftest import TEXT
+
+BOOK = parse(TEXT, "lean.yaml")
+SIGNALS = pytest.mark.skipif(
+    not Path("/proc/self/task").exists(), reason="processes are looked for where Linux has them"
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file, and an engine that does nothing."""
+    monkeypatch.setattr(Engine, "submit", lambda *_: None)
+    path = tmp_path / "lean.yaml"
+    path.write_text(TEXT)
+    return path
+
+
+class Listener:
+    """A page that remembers what it was told."""
+
+    def __init__(self, session: Session) -> None:
+        self.told: list[BaseModel] = []
+        session.join(self.told.append)
+
+    @property
+    def document(self) -> Document:
+        return next(one for one in reversed(self.told) if isinstance(one, Document))
+
+    def notes(self, what: str) -> list[str]:
+        return [one.text for one in self.told if isinstance(one, Note) and one.what == what]
+
+
+def ask(session: Session, **request: Any) -> Note | None:
+    return session.receive(parsed(json.dumps(request)))
+
+
+def test_a_text_is_changed_undone_and_saved(file: Path) -> None:
+    session = Session(Opened.of(str(file), None, None))
+    page = Listener(session)
+    name = ["constraints", 0, "name"]
+    assert ask(session, kind="edit", values=[{"path": name, "value": "go"}]) is None
+    assert "name: go  # when it leans right" in page.document.text
+    assert (page.document.saved, page.document.can_undo) == (False, True)
+    ask(session, kind="undo")
+    assert (page.document.text, page.document.saved) == (TEXT, True)
+    ask(session, kind="redo")
+    ask(session, kind="remove", path=["constraints"], index=2)
+    ask(session, kind="save")
+    assert page.document.saved
+    assert parse(file.read_text(), "lean.yaml").source.data["constraints"][0]["name"] == "go"
+    assert len(parse(file.read_text(), "lean.yaml").constraints) == 2
+
+
+def test_what_cannot_be_done_is_said_to_whoever_asks(file: Path) -> None:
+    session = Session(Opened.of(str(file), None, None))
+    page = Listener(session)
+    refused = ask(session, kind="edit", values=[{"path": ["nothing"], "value": 1}])
+    assert refused is not None
+    assert refused.what == "refused"
+    assert "There is no number or text" in refused.text
+    file.write_text("of somebody else")
+    told = ask(session, kind="save")
+    assert told is not None
+    assert "Save anyway" in told.text
+    ask(session, kind="save_anyway")
+    assert file.read_text() == TEXT
+    assert page.document.text == TEXT
+
+
+def test_unsaved_work_is_kept_and_offered(file: Path) -> None:
+    async def work() -> None:
+        session = Session(Opened.of(str(file), None, None))
+        session.begin()
+        ask(session, kind="text", text=TEXT + "# more\n")
+        session.close()
+
+    asyncio.run(work())
+    session = Session(Opened.of(str(file), None, None))
+    page = Listener(session)
+    assert page.document.text == TEXT
+    assert len(page.notes("kept")) == 1
+    ask(session, kind="restore")
+    assert page.document.text == TEXT + "# more\n"
+    ask(session, kind="save")
+    again = Session(Opened.of(str(file), None, None))
+    assert Listener(again).notes("kept") == []
+
+
+def test_work_that_nobody_wants_is_discarded(file: Path) -> None:
+    opened = Opened.of(str(file), None, None)
+    opened.kept.write("old work")
+    session = Session(opened)
+    assert len(Listener(session).notes("kept")) == 1
+    ask(session, kind="discard")
+    assert opened.kept.read() is None
+
+
+def test_a_process_that_ends_is_told_of(file: Path) -> None:
+    session = Session(Opened.of(str(file), None, None))
+    page = Listener(session)
+    session._on_report(Ended(-9))
+    assert page.notes("failed")[0].startswith("The process that computes has ended (-9).")
+
+
+@pytest.mark.parametrize(
+    ("drawn", "place"),
+    [
+        ({"shape": "point", "points": [[0.3, 0.1]]}, {"where": {"phi": 0.3, "phi_dot": 0.1}}),
+        (
+            {"shape": "box", "points": [[0.3, 0.1], [0.25, 0.2]]},
+            {"region": {"phi": [0.25, 0.3], "phi_dot": [0.1, 0.2]}},
+        ),
+        (
+            {"shape": "ball", "points": [[0.3, 0.1]], "radius": 0.02},
+            {"region": {"ball": {"of": ["phi", "phi_dot"], "centre": [0.3, 0.1], "radius": 0.02}}},
+        ),
+        (
+            {"shape": "polygon", "points": [[0.3, 0], [0.4, 0], [0.3, 0.2]]},
+            {"region": {"polytope": {"of": ["phi", "phi_dot"]}}},
+        ),
+        (
+            {"shape": "line", "points": [[0.3, 0], [0.4, -0.2]]},
+            {"region": {"curve": {"from": 0, "to": 1, "phi": "0.3 + 0.1*t"}}},
+        ),
+    ],
+)
+def test_what_is_drawn_is_an_entry_of_the_file(
+    file: Path, drawn: dict[str, Any], place: dict[str, Any]
+) -> None:
+    request = Add(kind="add", **drawn)
+    entry = drawn_entry(request, names_of(BOOK), view_of(Plane.of(BOOK)), {"rule 1"})
+    assert (entry["name"], entry["require"]) == ("rule 2", "right >= 0.95")
+    assert_within(place, entry)
+    text = Draft(TEXT, "lean.yaml").with_entry(entry).text
+    assert parse(text, "lean.yaml").constraints[-1].name == "rule 2"
+
+
+def assert_within(part: dict[str, Any], whole: dict[str, Any]) -> None:
+    for key, value in part.items():
+        if isinstance(value, dict):
+            assert_within(value, whole[key])
+        else:
+            assert whole[key] == value
+
+
+def test_a_slow_page_gets_the_newest_of_each_kind() -> None:
+    def held(revision: int) -> Held:
+        return Held(
+            revision=revision, satisfied=True, words="", influence="", verdicts=[], seconds=0.1
+        )
+
+    async def listen() -> list[BaseModel]:
+        outbox = Outbox()
+        for revision in range(100):
+            outbox.put(held(revision))
+        outbox.put(Probed(state=[0.0], outputs=[1.0], before=[0.5]))
+        return [await outbox.take(), await outbox.take()]
+
+    first, second = asyncio.run(listen())
+    assert isinstance(first, Held)
+    assert first.revision == 99
+    assert isinstance(second, Probed)
+
+
+@SIGNALS
+def test_ctrl_c_ends_everything(tmp_path: Path) -> None:
+    (tmp_path / "lean.yaml").write_text(TEXT)
+    command = [sys.executable, "-m", "handrail.cli", "studio", "lean.yaml", "--no-browser"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    said = process.stdout.readline()
+    assert re.fullmatch(r"Studio: http://127\.0\.0\.1:\d+/[\w-]{32}/\n", said)
+    children: list[str] = []
+    while not children:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+    process.stdout.close()
+    for child in children:
+        status = Path(f"/proc/{child}/status")
+        assert not status.exists() or "State:\tZ" in status.read_text()
