@@ -88,6 +88,25 @@ def test_a_conflict_names_both_and_a_state(bench: Workbench) -> None:
     assert {one.status for one in held.verdicts[:2]} == {"violated"}
 
 
+def test_other_kinds_are_cards_by_their_words_and_shapes_by_their_place(bench: Workbench) -> None:
+    """A preference has a line of its own, a symmetry is said in words; both are held and proven."""
+    text = TEXT.replace("require: right >= 0.9", "prefer: right over left by 1")
+    text = text.replace("phi: 0.05, phi_dot: [0, 0.02]}", "phi: 0.3, phi_dot: [0, 0.02]}")
+    mirror = "mirror: {x: -x, x_dot: -x_dot, phi: -phi, phi_dot: -phi_dot}"
+    symmetric = f"symmetric: {{{mirror}, swap: {{left: right, right: left}}, within: 0.3}}"
+    text = text.replace("require: 0.3 <= right <= 0.7", symmetric)
+    drawing = bench.draw(0, text, None)
+    assert drawing.error == ""
+    assert [one.text for one in drawing.cards[0].requirements] == ["right over left by 1"]
+    assert drawing.cards[2].requirements == []
+    assert drawing.cards[2].sentences[0].startswith("at rest: symmetric within 0.3")
+    assert [(one.entry, one.kind) for one in drawing.shapes][-1] == (2, "point")
+    held = bench.hold(0, N, with_before=False)
+    assert [one.status for one in held.verdicts] == ["holds"] * 3
+    assert bench.prove(0, lambda: None).verdicts[0].status == "proven"
+    assert "hr.Prefer(" in bench.as_python()
+
+
 def test_what_is_wrong_with_a_text_is_said_as_the_library_says_it(bench: Workbench) -> None:
     drawing = bench.draw(0, TEXT.replace("right >= 0.9", "rigt >= 0.9"), None)
     assert drawing.error.startswith("lean.yaml, line 8: unknown action or observation 'rigt'.")

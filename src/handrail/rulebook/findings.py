@@ -15,7 +15,15 @@ from pydantic import BaseModel, ValidationError
 
 from handrail.errors import InvalidRulebook, Phrase, Words
 from handrail.rulebook.region_schema import GRID, SHAPES, BallEntry, PolytopeEntry
-from handrail.rulebook.schema import ConstraintEntry, EnvironmentEntry, File, Grid, PictureEntry
+from handrail.rulebook.schema import (
+    BarrierEntry,
+    ConstraintEntry,
+    EnvironmentEntry,
+    File,
+    Grid,
+    PictureEntry,
+    SymmetryEntry,
+)
 from handrail.rulebook.source import KeyPath, Source
 from handrail.settings import (
     Everywhere,
@@ -51,6 +59,7 @@ _STRATEGIES: dict[str, type[BaseModel]] = {
 
 # The model that holds a key, by the last name on the way to it.
 _MODELS: dict[str, type[BaseModel]] = {
+    "barrier": BarrierEntry,
     "constraints": ConstraintEntry,
     "environment": EnvironmentEntry,
     "network": Network,
@@ -58,6 +67,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "polytope": PolytopeEntry,
     "ball": BallEntry,
     "settings": RunSettings,
+    "symmetric": SymmetryEntry,
     GRID: Grid,
     **_STRATEGIES,
 }

@@ -14,6 +14,9 @@ from handrail.studio.sketch import constraints_by_entry
 _NUMBER = re.compile(r"(?<![\w.*/^(])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]|\s*[*/^(])")
 _COMPARISON = re.compile(r"<=|>=|==|=|<|>|≤|≥")
 
+# Keys of an entry that say what is required in a line of text; others are said in words.
+_LINES = ("require", "prefer")
+
 # Probabilities are strictly between these, or a bound on them says nothing.
 _LOWEST, _HIGHEST = 0.001, 0.999
 
@@ -54,13 +57,14 @@ def cards_of(book: Rulebook, shapes: Sequence[Shape]) -> list[Card]:
 
 
 def _requirements(book: Rulebook, entry: Mapping[str, Any], path: KeyPath) -> list[RequireLine]:
-    written = entry.get("require")
-    if written is None:
+    key = next((one for one in _LINES if entry.get(one) is not None), None)
+    if key is None:
         return []
+    written = entry[key]
     lines = enumerate(written) if isinstance(written, list) else [(None, written)]
     return [
         RequireLine(
-            path=[*path, "require", *([] if index is None else [index])],
+            path=[*path, key, *([] if index is None else [index])],
             text=str(text),
             bounds=_bounds(book, str(text)),
         )
