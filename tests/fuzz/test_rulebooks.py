@@ -21,10 +21,11 @@ import yaml
 from handrail.cli.check import check
 from handrail.cli.console import complain
 from handrail.errors import HandrailError
-from handrail.report.report import _page
 from handrail.report.statistics import GroupSummary, Spread
 from handrail.rulebook import bundled, load_rulebook
 from handrail.rulebook.catalogue import read_file
+from handrail.studio.cards import cards_of, names_of
+from handrail.studio.still import page_with
 
 SECONDS = 10
 
@@ -189,7 +190,10 @@ def page_of(path: Path) -> str:
     """What a file leads to; empty if it is refused before it gets to a page."""
     page = ""
     try:
-        page = _page(load_rulebook(path), PAGE, [])
+        book = load_rulebook(path)
+        cards = [one.model_dump() for one in cards_of(book, [])]
+        data = {"names": names_of(book).model_dump(), "cards": cards}
+        page = page_with(book, PAGE._repr_html_(), data)
         check(str(path), None, None)
     except HandrailError as error:
         complain(str(error))

@@ -15,8 +15,9 @@ from playwright.sync_api import sync_playwright
 import handrail as hr
 from handrail.report import Plane
 from handrail.rulebook import parse, with_settings
-from handrail.studio import write_page
+from handrail.studio import write_page, write_report
 from handrail.studio.still import data_of, page_of
+from tests.runs.test_run import TEXT as ONE
 from tests.studio.conftest import TEXT
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -53,6 +54,18 @@ def test_names_end_no_script(run: hr.Run) -> None:
     data = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
     assert data is not None
     assert json.loads(data[1])["cards"][1]["name"] == HOSTILE
+
+
+def test_with_one_observation_there_is_no_plane(tmp_path: Path) -> None:
+    text = ONE.replace("Corridor-v0", "OneNumber-v0").replace("[position, one]", "[position]")
+    text = text.replace(", one: 1}", "}")
+    run = hr.Run.create(tmp_path / "run", with_settings(parse(text, "one"), freeze_after=5))
+    run.learn()
+    page = write_report([run], tmp_path / "report")
+    assert (page.parent / "score.png").exists()
+    data = data_of([run])
+    assert data["slices"] == []
+    assert len(data["curves"][0]["scores"]) == len(run.records())
 
 
 @pytest.mark.skipif(

@@ -129,7 +129,7 @@ def _learn(
     page = None
     if recorded and not manner.no_report:
         try:
-            page = hr.report.write_report(recorded, group / "report")
+            page = hr.studio.write_report(recorded, group / "report")
         except OSError as error:  # what the learning failed of is said all the same
             failures.append(disk_refusal(error))
     if manner.json:

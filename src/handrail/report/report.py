@@ -1,4 +1,4 @@
-"""Runs as files: their pictures, and a page with the table, the constraints and the pictures."""
+"""Runs as files: their pictures, and a page that compares groups of them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ from handrail.report.learning_curves import (
 from handrail.report.plane import Plane
 from handrail.report.policy_panels import policy_figure
 from handrail.report.proof_panels import certify_regions, draw_answers
-from handrail.report.statistics import GroupSummary, summarise_runs
 from handrail.report.subject import AnyRuns, Subject, recorded_runs
-from handrail.rulebook import Rulebook
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem }
@@ -75,29 +73,6 @@ def write_pictures(runs: AnyRuns, folder: str | Path, plane: Plane | None = None
     for name, figure in figures.items():
         save_figure(figure, paths[name])
     return list(paths.values())
-
-
-def write_report(runs: AnyRuns, folder: str | Path) -> Path:
-    """A page with the table, the pictures and the constraints; returns its path."""
-    found = recorded_runs(runs)
-    pictures = write_pictures(found, folder)
-    page = Path(folder) / "index.html"
-    write_atomically(page, _page(found[0].rulebook, summarise_runs(found), pictures).encode())
-    return page
-
-
-def _page(rulebook: Rulebook, summary: GroupSummary, pictures: Sequence[Path]) -> str:
-    sentences = "".join(f"<li>{html_text(sentence)}</li>" for sentence in rulebook.sentences)
-    settings = html_text(rulebook.settings.model_dump_json(indent=2))
-    return _html(
-        rulebook.name,
-        f"""<p>{html_text(rulebook.description)}</p>
-<h2>Constraints</h2><ul>{sentences}</ul>
-<h2>Runs</h2>
-{summary._repr_html_()}
-{_images(pictures)}
-<details><summary>Settings</summary><pre>{settings}</pre></details>""",
-    )
 
 
 def write_comparison(comparison: Comparison, folder: str | Path) -> Path:

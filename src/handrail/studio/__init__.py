@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from handrail.studio.server import serve as serve
     from handrail.studio.session import Session as Session
     from handrail.studio.still import write_page as write_page
+    from handrail.studio.still import write_report as write_report
 
 _NAMES = {
     "opened": ("Opened",),
     "python_code": ("python_of",),
     "server": ("serve",),
     "session": ("Session",),
-    "still": ("write_page",),
+    "still": ("write_page", "write_report"),
 }
 
 __all__ = sorted(name for names in _NAMES.values() for name in names)  # noqa: PLE0605

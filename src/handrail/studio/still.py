@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from importlib import resources
@@ -23,7 +23,7 @@ from handrail._storage import write_atomically
 from handrail._text import html_text
 from handrail._types import Array
 from handrail.executors import computing_versions
-from handrail.report import Plane, summarise_runs
+from handrail.report import Plane, summarise_runs, write_pictures
 from handrail.rulebook import Rulebook
 from handrail.runs import Run, make_policy
 from handrail.studio.behaviour import curve_of
@@ -70,18 +70,30 @@ def write_page(runs: Sequence[Run], path: str | Path, plane: Plane | None = None
     return target
 
 
+def write_report(runs: Sequence[Run], folder: str | Path) -> Path:
+    """Write the pictures of runs into a folder, and the page beside them; returns its path."""
+    write_pictures(runs, folder)
+    return write_page(runs, Path(folder) / "index.html")
+
+
 def page_of(runs: Sequence[Run], plane: Plane | None = None) -> str:
     """The text of such a page."""
+    table = summarise_runs(runs)._repr_html_()
+    return page_with(runs[0].rulebook, table, data_of(runs, plane))
+
+
+def page_with(book: Rulebook, table: str, data: Mapping[str, Any]) -> str:
+    """A page about a file: with a table that is HTML already, and what its modules draw."""
     folder = resources.files("handrail.studio") / "page"
     files = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in _MODULES}
     imports = {f"studio/{name}": _address(text) for name, text in files.items()}
-    book = runs[0].rulebook
     parts = {
         "TITLE": html_text(book.name),
         "STYLE": folder.joinpath("style.css").read_text(encoding="utf-8"),
         "IMPORTS": _script_text({"imports": imports}),
-        "DATA": _script_text(data_of(runs, plane)),
-        "TABLE": summarise_runs(runs)._repr_html_(),
+        "DATA": _script_text(data),
+        "TABLE": table,
+        "WORDS": "".join(f"<li>{html_text(sentence)}</li>" for sentence in book.sentences),
         "FILE": html_text(book.text),
     }
     template = folder.joinpath("still.html").read_text(encoding="utf-8")
