@@ -66,7 +66,7 @@ def test_the_page_and_the_server_call_everything_the_same() -> None:
         for body, name in re.findall(r"@typedef \{(\{.*\})\} (\w+) \*/", text)
     }
     models = dict(inspect.getmembers(messages, inspect.isclass))
-    assert {"Document", "Drawing", "Held", "Proven", "Shape"} <= written.keys()
+    assert {"Document", "Drawing", "Held", "ProofSeen", "Shape"} <= written.keys()
     for name, fields in written.items():
         model = models[name]
         assert issubclass(model, BaseModel)

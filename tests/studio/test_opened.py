@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import handrail as hr
 from handrail.errors import InvalidArgument, InvalidRulebook
+from handrail.rulebook import parse
+from handrail.runs import make_policy
 from handrail.studio import Opened
 from tests.studio.conftest import TEXT
 
@@ -42,12 +45,20 @@ def test_a_bundled_file_is_saved_here(tmp_path: Path, monkeypatch: pytest.Monkey
         opened.save("new", opened.on_disk, anyway=False)
 
 
-def test_a_policy_without_constraints_needs_some(tmp_path: Path) -> None:
-    model = tmp_path / "model.zip"
+def test_a_policy_brings_its_constraints_or_needs_some(tmp_path: Path) -> None:
+    book = parse(TEXT, "lean.yaml")
+    env = book.make_environment()
+    policy = make_policy(book, env)
+    env.close()
+    hr.export_numpy(policy, tmp_path / "bare.npz")
+    hr.export_numpy(policy, tmp_path / "whole.npz", book)
     with pytest.raises(InvalidArgument, match="--constraints FILE"):
-        Opened.of(str(model), None, None)
-    opened = Opened.of(str(model), "cartpole", None)
-    assert opened.target.policy == model
+        Opened.of(str(tmp_path / "bare.npz"), None, None)
+    opened = Opened.of(str(tmp_path / "bare.npz"), "cartpole", None)
+    assert (opened.target.policy, opened.target.name) == (tmp_path / "bare.npz", "cartpole.yaml")
+    whole = Opened.of(str(tmp_path / "whole.npz"), None, None)
+    assert whole.target.text == TEXT
+    assert whole.on_disk is None
     with pytest.raises(InvalidArgument, match="here the constraint file itself was given"):
         Opened.of("cartpole", "cartpole", None)
 

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from handrail._types import Array
 from handrail.studio.engine import Inbox, Job, Report
-from handrail.studio.messages import Note, Proven, View
+from handrail.studio.messages import Note, ProofSeen, View
 
 if TYPE_CHECKING:
     from handrail.studio.workbench import Workbench
@@ -68,7 +68,7 @@ class ProveText(Job):
         verdicts = [
             one.model_copy(update={"influence": words.get(one.entry)}) for one in proof.verdicts
         ]
-        report(Proven(**{**dict(proof), "verdicts": verdicts}))
+        report(ProofSeen(**{**dict(proof), "verdicts": verdicts}))
 
 
 @final

@@ -359,7 +359,7 @@ class Cell(_Message):
 
 
 @final
-class Proven(_Message):
+class ProofSeen(_Message):
     """What was proven of a revision."""
 
     kind: Literal["proof"] = "proof"
@@ -443,7 +443,7 @@ class Note(_Message):
     text: str
 
 
-Answer: TypeAlias = Document | Drawing | Held | Proven | Probed | Played | Trained | Note
+Answer: TypeAlias = Document | Drawing | Held | ProofSeen | Probed | Played | Trained | Note
 
 
 def parsed(message: str | bytes) -> Request:

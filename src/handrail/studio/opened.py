@@ -19,7 +19,7 @@ from handrail.errors import InvalidArgument, StorageFailure
 from handrail.rulebook import bundled, read_file
 from handrail.studio.engine import Target
 
-_POLICIES = (".zip", ".onnx", ".safetensors")
+_POLICIES = (".zip", ".onnx", ".npz", ".safetensors")
 _EXAMPLE = "cartpole"
 
 
@@ -104,11 +104,10 @@ class Opened:
         policy = _policy(named)
         if policy is None:
             _refuse_idle(constraints)
-            source = named
+            text, name = read_file(named)
         else:
-            source = constraints or str(_constraints_of(policy))
-        text, name = read_file(source)
-        own = Path(source) if Path(source).is_file() and policy is None else None
+            text, name = read_file(constraints) if constraints else _constraints_of(policy)
+        own = Path(named) if Path(named).is_file() and policy is None else None
         file = out or own or Path(name if name.endswith(".yaml") else f"{name}.yaml")
         on_disk = text if own is not None and out is None else None
         identity = f"{file.resolve()}|{'' if policy is None else policy.resolve()}"
@@ -140,18 +139,19 @@ def _policy(named: str) -> Path | None:
         return path
     if not path.is_file() and path.suffix not in (".yaml", ".yml", "") and named not in bundled():
         raise InvalidArgument(
-            f"{named} is no constraint file, run, model (.zip), policy (.onnx) or learner "
-            "(.safetensors)."
+            f"{named} is no constraint file, run, model (.zip), exported policy (.onnx, .npz) or "
+            "learner (.safetensors)."
         )
     return None
 
 
-def _constraints_of(policy: Path) -> Path:
-    """A run has its own; a policy in a file needs some."""
-    if policy.is_dir():
-        from handrail.runs import only_run  # noqa: PLC0415  (waits for torch)
+def _constraints_of(policy: Path) -> tuple[str, str]:
+    """The text that a run or an exported policy carries, and what messages call it."""
+    from handrail.runs import open_policy  # noqa: PLC0415  (waits for torch)
 
-        return only_run(policy, "The studio shows one policy").folder / "constraints.yaml"
+    book = open_policy(policy, "The studio shows one policy").rulebook
+    if book is not None:
+        return book.text, f"{book.name}.yaml"
     raise InvalidArgument(
         f"What must the policy of {policy} obey, and what are its observations called? Give a "
         "constraint file: --constraints FILE."

@@ -43,7 +43,7 @@ from handrail.studio.messages import (
     Held,
     Map,
     Probed,
-    Proven,
+    ProofSeen,
     Verdict,
     View,
 )
@@ -292,7 +292,7 @@ class Workbench:
 
     # ---- what takes longer
 
-    def prove(self, revision: int, check: Callable[[], None]) -> Proven:
+    def prove(self, revision: int, check: Callable[[], None]) -> ProofSeen:
         """Certificates for every constraint, and the cells that the plane cuts.
 
         Args:
@@ -307,7 +307,7 @@ class Workbench:
                 check()
                 verdicts.append(self._proven(index, [book.constraints[i] for i in owned], check))
         proven = sum(one.status == "proven" for one in verdicts)
-        return Proven(
+        return ProofSeen(
             revision=revision,
             verdicts=verdicts,
             cells=self.cells(plane),

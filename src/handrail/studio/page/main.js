@@ -31,7 +31,7 @@ class Page {
     this.drawing = null;
     /** @type {import("./types.js").Held | null} */
     this.held = null;
-    /** @type {import("./types.js").Proven | null} */
+    /** @type {import("./types.js").ProofSeen | null} */
     this.proof = null;
     /** @type {import("./types.js").Map | null} */
     this.before = null;
