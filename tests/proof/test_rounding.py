@@ -228,6 +228,10 @@ def test_whatever_is_answered_is_true_often(**case: Any) -> None:
     assert sound(**case) in ("certified", "counterexample", "unknown", "refused")
 
 
+def test_a_range_is_that_of_the_precision_that_acts() -> None:
+    assert sound(13811, "elu", "bounded", "points", torch.float32, mean=True) == "certified"
+
+
 def test_all_three_answers_are_met() -> None:
     met = {
         sound(seed, name, kind, "box", dtype, mean=False)

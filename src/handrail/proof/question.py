@@ -220,6 +220,7 @@ class Question:
     rounding: Rounding
     twin: TwinNetwork | None = None
     obstacle: str = ""
+    ends: tuple[Array, Array] | None = None  # of all outputs, in the precision that acts
 
     @classmethod
     def of(
@@ -254,15 +255,15 @@ class Question:
             )
         parts = tuple(demands_of(one, n_actions) for one in parts_of(constraint))
         rounding = Rounding(layers, arithmetic_of(policy.dtype))
-        return cls(measured, layers, constraint, n_actions, parts, tolerance, rounding)
+        question = cls(measured, layers, constraint, n_actions, parts, tolerance, rounding)
+        return replace(question, ends=policy.output_range())
 
     def claims(self, extent: Extent) -> list[Claim]:
         """All that must be proven, of states in this extent."""
         if isinstance(self.constraint, Paired):
             return self._claims_of_differences(self.constraint)
         largest = largest_output(self.layers, extent.low, extent.high)
-        ends = self.policy.output_range()
-        return claims_of(self.alternatives, self.tolerance, extent, largest, ends)
+        return claims_of(self.alternatives, self.tolerance, extent, largest, self.ends)
 
     def _claims_of_differences(self, constraint: Paired) -> list[Claim]:
         """Two of each."""
