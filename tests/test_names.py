@@ -39,6 +39,7 @@ ABOUT_MORE = {  # tests that are not about one module
     "test_portability.py": "every module",
     "cli/test_json.py": "every command",
     "cli/test_wheel.py": "the command line as it is installed",
+    "docs/test_examples.py": "the examples",
     "docs/test_paper.py": "docs/explanation/paper.md",
     "fuzz/test_certificates.py": "files of certificates, from reading to proving again",
     "fuzz/test_rulebooks.py": "files of constraints, from reading to the terminal",
