@@ -71,7 +71,10 @@ def test_it_stays_as_it_was_while_the_learner_goes_on() -> None:
 
 
 def test_a_file_of_before_is_read_and_written_alike(tmp_path: Path) -> None:
-    """Byte for byte, but for a run's notes beside it, whose constraints these are, and `reach`."""
+    """Byte for byte, but for a run's notes beside it, whose constraints these are, and settings.
+
+    `reach` and `on_unproven` came later.
+    """
     old = Checkpoint.load(OLD)
     assert old.progress.episodes == 6
     assert [one.name for one in old.constraints.build()] == [
@@ -82,6 +85,7 @@ def test_a_file_of_before_is_read_and_written_alike(tmp_path: Path) -> None:
     del state["ledger"]
     state["constraints_sha256"] = old.constraints.sha256
     state["settings"]["reach"] = "auto"
+    state["settings"]["selection"]["on_unproven"] = "refuse"
     save_state(tmp_path / "expected", tensors, state)
     old.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "expected").read_bytes()
