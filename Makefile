@@ -54,6 +54,7 @@ types: ## of the studio's page, where Node can get TypeScript
 
 bench: $(READY) ## side-by-side timings, written to docs/benchmarks
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.proof.effort
 
 ppo: $(READY) ## Stable-Baselines3 with a handrail and without (an hour and a half), written to docs/benchmarks/ppo.md
 	$(BIN)/python -m benchmarks.ppo

@@ -61,7 +61,7 @@ from handrail.regions import Cover, Points, Region
 from handrail.rulebook import AnyConstraints, constraints_of
 
 # Cells with more vertices are bounded by linear relaxation, which does not visit them.
-_MANY_VERTICES = 128
+_MANY_VERTICES = 512
 
 # A violation that is not known to be below this is not bounded at all.
 _NO_BOUND = 1e100
