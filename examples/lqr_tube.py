@@ -1,4 +1,4 @@
-"""A tube around LQR: PPO improves on it, and provably never leaves it.
+"""A tube around LQR: PPO learns from there, and provably never leaves it.
 
 A pole on a cart, pushed by a continuous force. LQR is designed for the model; the track on which
 the cart runs slopes a little, which the model does not know, so LQR rests off the middle. PPO
