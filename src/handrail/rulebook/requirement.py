@@ -325,12 +325,12 @@ def _refuse_impossible(requirement: Requirement, actions: DeclaredActions) -> No
 
 def refuse_out_of_range(text: str, constraint: PlacedConstraint, actions: DeclaredActions) -> None:
     """A mean beyond what the environment lets through could be had, but never done."""
-    demands = constraint.demands(len(actions))
-    if actions.ranges is None or demands is None:  # slopes have no range
-        return
     if isinstance(constraint, AnyOf):
         for one in constraint.alternatives:
             refuse_out_of_range(one.name, one, actions)
+        return
+    demands = constraint.demands(len(actions))
+    if actions.ranges is None or demands is None:  # slopes have no range
         return
     states = looked_at(constraint.where)
     asked = demands[0].at(states)
