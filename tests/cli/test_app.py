@@ -20,7 +20,7 @@ from tests.support.paths import ROOT
 
 COMMANDS = (
     *("train", "resume", "sweep", "compare", "check", "evaluate", "show", "prove", "verify"),
-    *("edit", "export", "play", "environments", "schema", "version"),
+    *("edit", "export", "play", "studio", "environments", "schema", "version"),
 )
 START = "import sys; sys.argv[0] = 'handrail'; from handrail.cli import main; main()"
 HEAVY = {"torch", "scipy", "gymnasium", "matplotlib", "numba", "numpy", "pandas", "rich", "yaml"}
