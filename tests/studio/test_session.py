@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel
@@ -20,7 +20,7 @@ from handrail.studio import Opened, Session
 from handrail.studio.cards import names_of
 from handrail.studio.draft import Draft
 from handrail.studio.engine import Ended, Engine
-from handrail.studio.messages import Add, Document, Held, Note, Probed, parsed
+from handrail.studio.messages import Add, Document, Held, Note, Probed, Request, parsed
 from handrail.studio.session import Outbox, drawn_entry
 from handrail.studio.workbench import view_of
 from tests.studio.conftest import TEXT
@@ -204,3 +204,9 @@ def test_ctrl_c_ends_everything(tmp_path: Path) -> None:
     for child in children:
         status = Path(f"/proc/{child}/status")
         assert not status.exists() or "State:\tZ" in status.read_text()
+
+
+def test_every_request_of_a_page_is_answered() -> None:
+    dispatch = Session.__dict__["_do"].dispatcher.dispatch
+    nobody = dispatch(object)
+    assert [one.__name__ for one in get_args(Request) if dispatch(one) is nobody] == []

@@ -135,13 +135,24 @@ class BarrierEntry(BaseModel):
         return self
 
 
-Slopes: TypeAlias = Annotated[
-    Annotated[str, Tag(TEXT)] | Annotated[list[str], Field(min_length=1), Tag(LIST)],
-    Discriminator(
+_Texts: TypeAlias = Annotated[str, Tag(TEXT)] | Annotated[list[str], Field(min_length=1), Tag(LIST)]
+
+
+def _either(kind: str, expected: str) -> Discriminator:
+    """A text or a list of texts, and what is said where there is something else."""
+    return Discriminator(
         tag_by_type(text=str, list=list),
-        custom_error_type="slopes",
-        custom_error_message="expected a text such as right increasing in phi (monotone) or force "
-        "within 5 per phi (lipschitz), or a list of such texts",
+        custom_error_type=kind,
+        custom_error_message=f"expected {expected}",
+    )
+
+
+Slopes: TypeAlias = Annotated[
+    _Texts,
+    _either(
+        "slopes",
+        "a text such as right increasing in phi (monotone) or force within 5 per phi "
+        "(lipschitz), or a list of such texts",
     ),
 ]
 
@@ -220,13 +231,8 @@ class ConstraintEntry(BaseModel):
     and at most one shape. A list of such mappings is their union."""
     require: (
         Annotated[
-            Annotated[str, Tag(TEXT)] | Annotated[list[str], Field(min_length=1), Tag(LIST)],
-            Discriminator(
-                tag_by_type(text=str, list=list),
-                custom_error_type="require",
-                custom_error_message="expected a requirement such as right >= 0.95, or a list of "
-                "requirements",
-            ),
+            _Texts,
+            _either("require", "a requirement such as right >= 0.95, or a list of requirements"),
         ]
         | None
     ) = None
@@ -234,12 +240,9 @@ class ConstraintEntry(BaseModel):
     (torque >= 0.5), must obey at these states."""
     prefer: (
         Annotated[
-            Annotated[str, Tag(TEXT)] | Annotated[list[str], Field(min_length=1), Tag(LIST)],
-            Discriminator(
-                tag_by_type(text=str, list=list),
-                custom_error_type="prefer",
-                custom_error_message="expected a preference such as right over left by 1, or a "
-                "list of preferences",
+            _Texts,
+            _either(
+                "prefer", "a preference such as right over left by 1, or a list of preferences"
             ),
         ]
         | None

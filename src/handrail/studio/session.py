@@ -201,7 +201,7 @@ class Session:
 
     @singledispatchmethod
     def _do(self, request: Request) -> None:
-        raise NotImplementedError(type(request).__name__)
+        raise TypeError(f"Nothing here answers a request of kind {type(request).__name__}.")
 
     @_do.register
     def _edit(self, request: EditValues) -> None:
