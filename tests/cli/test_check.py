@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -188,3 +189,43 @@ def test_modules_of_the_present_folder_are_imported(
     assert "--import broken_envs: RuntimeError: boom." in error
     _, _, error = handrail("check", "corridor.yaml", "--import", "my_own_envs.py")
     assert "expected the name of a module, such as my_own_envs." in error
+
+
+TANK = """
+environment: Tank-v0
+observations: [pressure, temperature, level]
+actions: {valve: [-1, 1]}
+constraints:
+  - name: open
+    region: {pressure: [1.6e+5, 1.8e+5], temperature: [285, 300], level: [0.1, 0.8]}
+    require: valve >= 0.5
+  - name: close
+    region: {pressure: [1.6e+5, 1.8e+5], temperature: [285, 300], level: [1.2, 1.9]}
+    require: valve <= -0.5
+settings: {network: {hidden: [64]}}
+"""
+
+
+def test_check_says_when_scaling_is_the_remedy(handrail: Caller, tmp_path: Path) -> None:
+    gym.register("Tank-v0", entry_point="tests.support.environments:Tank")
+    try:
+        plain, scaled = tmp_path / "plain.yaml", tmp_path / "scaled.yaml"
+        plain.write_text(TANK)
+        scaled.write_text(TANK.replace("[64]", "[64], scale: auto"))
+        code, out, error = handrail("check", str(plain))
+        advice = "Scale the observations: settings: {network: {scale: auto}}"
+        small = "temperature (up to 3.2e+02) and level (up to 2) are small beside pressure"
+        assert code == 2
+        assert small in out + error
+        assert advice in out + error
+        code, out, error = handrail("check", str(scaled))
+        assert code == 0
+        assert advice not in out + error
+        assert "All constraints can hold together." in out
+        # Whoever does not check is told by the training, before its first step.
+        code, out, error = handrail("train", str(plain), "--episodes", "1", "--out", tmp_path / "r")
+        assert code == 2
+        assert "small beside pressure (up to 1.8e+05)" in error
+        assert advice in error
+    finally:
+        del gym.registry["Tank-v0"]

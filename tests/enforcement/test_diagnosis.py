@@ -89,7 +89,7 @@ def test_a_conflict_of_three_rows() -> None:
     upper = np.array([INF, INF, 1.5, 5.0])
     rules: list[hr.Constraint] = [at(name, 0, 0.5, i, 0.0, 0.0) for i, name in enumerate("abcd")]
     rows = expand(rules, small_policy()).rows()
-    conflict = find_conflict(matrix, lower, upper, np.arange(4), rows)
+    conflict = find_conflict(matrix, lower, upper, np.arange(4), rows, small_policy())
     assert conflict.labels == ("a", "b", "c")
     assert conflict.distance == 2.0
     assert "cannot hold together (their states lie within 2)" in str(conflict)
@@ -98,7 +98,9 @@ def test_a_conflict_of_three_rows() -> None:
 def test_a_row_that_cannot_be_moved() -> None:
     matrix = np.array([[1.0, 0.0], [0.0, 0.0]])
     rows = expand([at("a", 0, 0.5, *ORIGIN), at("b", 0, 0.5, 1.0, 0.0, 0.0)], small_policy()).rows()
-    conflict = find_conflict(matrix, np.array([1.0, 1.0]), np.full(2, INF), np.arange(2), rows)
+    conflict = find_conflict(
+        matrix, np.array([1.0, 1.0]), np.full(2, INF), np.arange(2), rows, small_policy()
+    )
     assert conflict.labels == ("b",)
     assert "'b' cannot be moved" in str(conflict)
 
@@ -108,7 +110,9 @@ def test_pairs_in_closed_form() -> None:
     angles = np.array([0.0, np.pi - 1e-3, np.pi + 1e-5])
     matrix = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     rows = expand([at(n, 0, 0.5, i, 0.0, 0.0) for i, n in enumerate("abc")], small_policy()).rows()
-    conflict = find_conflict(matrix, np.ones(3), np.full(3, INF), np.arange(3), rows)
+    conflict = find_conflict(
+        matrix, np.ones(3), np.full(3, INF), np.arange(3), rows, small_policy()
+    )
     assert conflict.labels == ("a", "c")
 
 
@@ -134,7 +138,7 @@ def test_states_far_apart_are_compared_without_overflow() -> None:
     policy = hr.CategoricalPolicy.mlp(gym.make("CartPole-v1"), hidden=[8], seed=0)
     far = [[x, 0, 0, 0] for x in (-1e150, 0.0, 1.0, 1e150)]
     rows = hr.constraints.expand([hr.AtLeast(0.5, 0, hr.Points(far), "far")], policy).rows()
-    near = diagnosis._nearly_coinciding(rows, len(rows))
+    near = diagnosis._nearly_coinciding(rows, np.array(far), len(rows))
     assert [(i, j) for i, j, _ in near] == [(1, 2)]
     assert near[0][2] == pytest.approx(1.0)
 

@@ -188,3 +188,21 @@ def piece(row: int, column: int) -> Any:
 
 BOARD = "Handrail/Board-v0"
 gym.register(BOARD, entry_point="tests.support.environments:Board")
+
+
+class Tank(gym.Env[Any, Any]):
+    """A tank that observes a pressure (Pa), a temperature (K) and a level (m); nothing happens."""
+
+    def __init__(self) -> None:
+        low, high = np.array([1.5e5, 280.0, 0.0]), np.array([2.5e5, 320.0, 2.0])
+        self.observation_space = gym.spaces.Box(low, high, dtype=np.float64)
+        self.action_space = gym.spaces.Box(-1.0, 1.0, (1,))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return np.array([2e5, 300.0, 1.0]), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return np.array([2e5, 300.0, 1.0]), 0.0, False, True, {}

@@ -31,7 +31,11 @@ def check(
     book = hr.rulebook.with_settings(hr.load_rulebook(file), **settings_of(change, seed=seed))
     env = book.make_environment()
     policy = hr.runs.make_policy(book, env)
-    notes = [*_states_outside(book, env), *_too_wide_regions(book, policy)]
+    notes = [
+        *_states_outside(book, env),
+        *_too_wide_regions(book, policy),
+        *_uneven_observations(book, env, policy),
+    ]
     if json:
         _answer(book, policy, notes)
         return
@@ -68,6 +72,14 @@ def _too_wide_regions(book: hr.Rulebook, policy: hr.Policy) -> Iterator[str]:
             f"{least.share:.2g} at {along} = {least.reached:g}. Cut along {along} into {parts} "
             "parts or more, or hold the whole: selection everywhere."
         )
+
+
+def _uneven_observations(book: hr.Rulebook, env: Any, policy: hr.Policy) -> Iterator[str]:
+    """What is so small beside others that a network would not see it, and how to scale it."""
+    states = hr.tangent.observed_states(env.observation_space, book.constraints)
+    found = hr.tangent.Unevenness.of(policy, states, hr.tangent.MATTERS)
+    if found is not None:
+        yield str(found.named(book.observations))
 
 
 def _wide_regions(

@@ -50,7 +50,8 @@ class Conflict:
     Attributes:
         rows: indices into the constraint rows.
         labels: what the user calls them.
-        distance: the largest distance between their states.
+        distance: the largest distance between their states, in the network's own units: scaled,
+            where it scales what it observes.
         at_one_state: whether no policy at all could satisfy them (not even another network).
         quantity: what they are about.
         however_chosen: whether other alternatives, where there is a choice, conflict as well.
@@ -94,37 +95,50 @@ class Contradiction(Exception):
         super().__init__("the rows of the program contradict each other")
         self._program = matrix, lower, upper, indices
 
-    def conflict(self, rows: Rows) -> Conflict:
+    def conflict(self, rows: Rows, policy: Policy) -> Conflict:
         """The smallest conflicting set among the given constraint rows."""
-        return find_conflict(*self._program, rows)
+        return find_conflict(*self._program, rows, policy)
 
 
 def find_conflict(
-    matrix: Array, lower: Array, upper: Array, indices: Indices, rows: Rows
+    matrix: Array, lower: Array, upper: Array, indices: Indices, rows: Rows, policy: Policy
 ) -> Conflict:
     """The smallest set of rows of an infeasible program that is infeasible by itself."""
     lengths = np.linalg.norm(matrix, axis=1)
     stuck = np.flatnonzero((lengths == 0.0) & (np.maximum(lower, -upper) > 0.0))
     if len(stuck):
-        return describe(indices[stuck[:1]], rows)
+        return describe(indices[stuck[:1]], rows, policy)
     movable = np.flatnonzero(lengths > 0.0)
     program = matrix[movable], lower[movable], upper[movable]
     pair = _conflicting_pair(*program)
     chosen = pair if pair is not None else _smallest_set(*program)
-    return describe(indices[movable[chosen]], rows)
+    return describe(indices[movable[chosen]], rows, policy)
 
 
-def describe(indices: Indices, rows: Rows, at_one_state: bool = False) -> Conflict:
+def describe(indices: Indices, rows: Rows, policy: Policy) -> Conflict:
     """A conflict between the given rows, with names and distance."""
-    states = rows.first_states[indices].reshape(len(indices), -1)
+    states = seen_states(rows.take(indices), policy)
     distances = np.linalg.norm(states[:, None] - states[None], axis=2)
+    return _named(indices, rows, float(distances.max()), at_one_state=False)
+
+
+def _named(indices: Indices, rows: Rows, distance: float, at_one_state: bool) -> Conflict:
     return Conflict(
         rows=tuple(int(i) for i in indices),
         labels=tuple(rows.labels[i] for i in indices),
-        distance=float(distances.max()),
+        distance=distance,
         at_one_state=at_one_state,
         quantity=rows.quantity,
     )
+
+
+def seen_states(rows: Rows, policy: Policy) -> Array:
+    """The first state of each row (n_rows, n_observations), in the network's own units.
+
+    As they are, of a network that is not looked into.
+    """
+    seen = policy.seen(rows.first_states)
+    return rows.first_states.reshape(len(rows), -1) if seen is None else seen
 
 
 def impossible_at_one_state(rows: Rows) -> Conflict | None:
@@ -140,7 +154,7 @@ def impossible_at_one_state(rows: Rows) -> Conflict | None:
                 rest = [i for i in smallest if i != row]
                 if rest and not exist_together(rest, rows):
                     smallest = rest
-            return describe(np.array(smallest), rows, at_one_state=True)
+            return _named(np.array(smallest), rows, distance=0.0, at_one_state=True)
     return None
 
 
@@ -270,19 +284,19 @@ def demands(rows: Rows) -> list[bytes]:
     ]
 
 
-def nearest_opposite(row: int, rows: Rows) -> Conflict | None:
+def nearest_opposite(row: int, rows: Rows, policy: Policy) -> Conflict | None:
     """The nearest row that no policy would satisfy together with this one if it were here."""
     simple = rows.is_about_one_state()
     if not simple[row]:
         return None
-    states = rows.first_states.reshape(len(rows), -1)
+    states = seen_states(rows, policy)
     order = np.argsort(np.linalg.norm(states - states[row], axis=1), kind="stable")
     asked, possible = demands(rows), set[bytes]()
     for other in order[simple[order] & (order != row)]:
         if asked[other] in possible:
             continue
         if not exist_together([row, int(other)], rows):
-            return describe(np.array([row, other]), rows)
+            return describe(np.array([row, other]), rows, policy)
         possible.add(asked[other])
         if len(possible) >= _MOST_DEMANDS:
             break

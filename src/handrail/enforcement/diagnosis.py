@@ -32,6 +32,7 @@ from handrail.enforcement.conflict import (
     exist_together,
     find_conflict,
     impossible_at_one_state,
+    seen_states,
 )
 from handrail.enforcement.linearisation import Linearisation
 from handrail.enforcement.program import LeastChange, solve_program
@@ -71,7 +72,8 @@ class Diagnosis:
         conflicts: disjoint sets of rows that contradict each other, the clearest first.
         redundant: rows that are violated now but hold by themselves once the others do.
         dominated: (weaker, stronger) rows at the same state: the weaker says nothing new.
-        nearly_coinciding: (row, row, distance) of different states that are almost the same.
+        nearly_coinciding: (row, row, distance) of different states that are almost the same, in
+            the network's own units: scaled, where it scales what it observes.
         kernel_condition: of the tangent kernel, rows scaled to unit length.
         multipliers: {row: multiplier} of the rows that hold the solution, hardest first; the price
             of the row's last bit, in ‖Δθ‖² per unit of its bound.
@@ -153,7 +155,7 @@ def diagnose(policy: Policy, constraints: AnyConstraints) -> Diagnosis:
     n_points = 0 if expansion.fixed is None else len(Choices(expansion.fixed, policy).rows)
     outputs = rows.outputs_of(policy)
     model = Linearisation(policy, rows, outputs)
-    neighbours = _nearly_coinciding(rows, n_points)
+    neighbours = _nearly_coinciding(rows, seen_states(rows, policy), n_points)
     conflicts = _conflicts(model, rows, _asked(policy, rows, outputs), neighbours)
     multipliers, change = np.zeros(len(rows)), np.zeros(len(rows))
     if not conflicts:
@@ -194,7 +196,8 @@ def _conflicts(
     """Conflicts one after the other, each without the rows of those before."""
     impossible = impossible_at_one_state(rows)
     found = [impossible] if impossible is not None else []
-    found += _opposite(rows, neighbours, {i for conflict in found for i in conflict.rows})
+    known = {i for conflict in found for i in conflict.rows}
+    found += _opposite(rows, model.policy, neighbours, known)
     lower, upper = asked
     known_rows = np.array([i for c in found for i in c.rows], dtype=np.intp)
     left = np.setdiff1d(np.arange(len(rows)), known_rows)
@@ -209,12 +212,16 @@ def _conflicts(
         matrix = LeastChange(model).matrix(chosen)
         if not solve_minimum_norm(matrix, lower[chosen], upper[chosen]).contradictory:
             break
-        found.append(find_conflict(matrix, lower[chosen], upper[chosen], chosen, rows))
+        found.append(
+            find_conflict(matrix, lower[chosen], upper[chosen], chosen, rows, model.policy)
+        )
         left = np.setdiff1d(left, found[-1].rows)
     return found
 
 
-def _opposite(rows: Rows, neighbours: list[_Neighbours], known: set[int]) -> list[Conflict]:
+def _opposite(
+    rows: Rows, policy: Policy, neighbours: list[_Neighbours], known: set[int]
+) -> list[Conflict]:
     """Nearly the same state, but what no policy does at one: the nearest pairs, disjoint.
 
     The linear model knows that probabilities add up to 1, not that they are positive: it sees no
@@ -233,7 +240,7 @@ def _opposite(rows: Rows, neighbours: list[_Neighbours], known: set[int]) -> lis
         if pair not in possible:
             possible[pair] = exist_together([i, j], rows)
         if not possible[pair]:
-            found.append(describe(np.array([i, j]), rows))
+            found.append(describe(np.array([i, j]), rows, policy))
             taken |= {i, j}
     return found
 
@@ -255,12 +262,11 @@ def _dominated(rows: Rows) -> list[tuple[str, str]]:
     ]
 
 
-def _nearly_coinciding(rows: Rows, n_points: int) -> list[_Neighbours]:
-    """Pairs of different states that a smooth network can hardly tell apart.
+def _nearly_coinciding(rows: Rows, states: Array, n_points: int) -> list[_Neighbours]:
+    """Pairs of different states (n_rows, n_observations) that a smooth network hardly tells apart.
 
     Not those that stand for regions (after the points) and ask for the same: these are meant to.
     """
-    states = rows.first_states.reshape(len(rows), -1)
     largest = float(np.abs(states).max())
     if not largest:
         return []  # all of them are the origin

@@ -8,7 +8,7 @@ nothing is found (semi-infinite programming).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
 
@@ -184,8 +184,9 @@ class Exchange:
                 history += step.history
                 at_points = step.worst_violation
                 if not step.satisfied:
-                    reason = contradiction(self._expansion) or step.reason
-                    return ended(at_points, reason, Found([], np.inf))
+                    impossible = contradiction(self._expansion)
+                    failed = ended(at_points, impossible or step.reason, Found([], np.inf))
+                    return failed if impossible else replace(failed, unevenness=step.unevenness)
             self.drop(policy)
             found = find(policy)
             if not self._contradiction_sought and not found.nothing:

@@ -10,7 +10,7 @@ saturated action can be moved at all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -41,7 +41,9 @@ from handrail.errors import UnsatisfiedConstraints
 from handrail.policies import Policy
 from handrail.proof import Certificate
 from handrail.tangent import (
+    MAY_MATTER,
     Gradient,
+    Unevenness,
     distance,
     restore,
     snapshot,
@@ -102,6 +104,7 @@ class Enforcement:
             certify if what could not be proven was to be kept.
         measured: names of the constraints that have no certificate though a proof was asked for:
             those at points, and relations between states.
+        unevenness: sizes of observations that may be why it failed; None if they are alike.
     """
 
     satisfied: bool
@@ -115,6 +118,7 @@ class Enforcement:
     rounds: int = 0
     certificates: tuple[Certificate, ...] = ()
     measured: tuple[str, ...] = ()
+    unevenness: Unevenness | None = None
 
     @property
     def iterations(self) -> int:
@@ -199,6 +203,13 @@ class Enforcement:
             f"{self.parameter_change:.3g}."
         )
 
+    def with_remedy(self, observations: Sequence[str] = ()) -> Enforcement:
+        """The same; where sizes of observations may be the reason, it says so, by their names."""
+        if self.unevenness is None:
+            return self
+        unevenness = self.unevenness.named(observations)
+        return replace(self, reason=f"{self.reason} {unevenness}", unevenness=unevenness)
+
     def raise_if_unsatisfied(self) -> Enforcement:
         """Itself, or `UnsatisfiedConstraints` with the reason."""
         if not self.satisfied:
@@ -240,16 +251,18 @@ def enforce_rows(policy: Policy, rows: Rows, tolerance: float, elsewhere: Elsewh
         history=tuple(history),
         parameter_change=distance(policy, start),
         reason=reason,
+        unevenness=None if failure is None else failure.unevenness,
     )
 
 
 @final
 @dataclass(frozen=True)
 class _Failure:
-    """Why rows could not be held, and which of them are to blame."""
+    """Why rows could not be held, which of them are to blame, and whether sizes differ."""
 
     reason: str
     rows: Sequence[int]
+    unevenness: Unevenness | None = None
 
 
 def _relinearise(
@@ -275,9 +288,9 @@ def _relinearise(
         try:
             solution, direction = _smallest_change(model, targets, position, asked, elsewhere)
         except Contradiction as contradiction:
-            conflict = contradiction.conflict(rows)
+            conflict = contradiction.conflict(rows, policy)
             found = f"No step satisfies all {len(rows)} constraint rows. {conflict}. {REMEDY}"
-            return _Failure(found, conflict.rows)
+            return _Failure(found, conflict.rows, _unevenness(policy, rows))
         step, outputs = _line_search(policy, rows, targets, direction, outputs)
         predicted = rows.violations(targets.predicted_values(position, step * solution.change))
         measured = _worst(rows, outputs)
@@ -295,7 +308,7 @@ def _relinearise(
             trust *= 2.0 if step == 1.0 else step
     if _worst(rows, outputs) <= tolerance:
         return None
-    return _unimproved(rows, outputs, tolerance, len(history))
+    return _unimproved(policy, rows, outputs, tolerance, len(history))
 
 
 def _stay_elsewhere(elsewhere: Elsewhere, step: float, far: bool) -> None:
@@ -306,7 +319,9 @@ def _stay_elsewhere(elsewhere: Elsewhere, step: float, far: bool) -> None:
         elsewhere.renew()
 
 
-def _unimproved(rows: Rows, outputs: Array, tolerance: float, tried: int) -> _Failure:
+def _unimproved(
+    policy: Policy, rows: Rows, outputs: Array, tolerance: float, tried: int
+) -> _Failure:
     """What is still violated, what might help, and what asks the opposite nearby."""
     violations = rows.violations(rows.values(outputs))
     worst = int(violations.argmax())
@@ -317,7 +332,7 @@ def _unimproved(rows: Rows, outputs: Array, tolerance: float, tried: int) -> _Fa
     )
     nearly = violations[worst] < _NEARLY * tolerance
     remedy = "raise the tolerance" if nearly else _RESCALE
-    opposite = None if nearly else nearest_opposite(worst, rows)
+    opposite = None if nearly else nearest_opposite(worst, rows, policy)
     against, blamed = "", np.flatnonzero(violations > tolerance).tolist()
     if opposite is not None:
         blamed += opposite.rows
@@ -326,7 +341,11 @@ def _unimproved(rows: Rows, outputs: Array, tolerance: float, tried: int) -> _Fa
             f"{opposite.distance:.3g} away: relax one of the two, or move them apart."
         )
     text = f"{found} Use a wider network, relax the constraints, or {remedy}.{against}"
-    return _Failure(text, blamed)
+    return _Failure(text, blamed, None if nearly else _unevenness(policy, rows))
+
+
+def _unevenness(policy: Policy, rows: Rows) -> Unevenness | None:
+    return Unevenness.of(policy, rows.first_states, MAY_MATTER)
 
 
 def _smallest_change(

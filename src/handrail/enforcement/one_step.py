@@ -207,8 +207,9 @@ def solve_returns(step: PredictedStep, objective: Objective, soft: bool) -> Safe
     try:
         solution = solve_program(model, geometry, rows.lower - drift, rows.upper - drift, solver)
     except Contradiction as contradiction:
+        conflict = contradiction.conflict(rows, model.policy)
         raise InfeasibleConstraints(
-            f"No step satisfies all {len(rows)} constraint rows. {contradiction.conflict(rows)}. "
+            f"No step satisfies all {len(rows)} constraint rows. {conflict}. "
             "Relax one of them, move their states apart, rescale the observations so that such "
             "states differ more, or use soft=True."
         ) from None

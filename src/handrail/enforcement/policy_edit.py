@@ -37,7 +37,7 @@ from handrail.enforcement.references import (
 from handrail.errors import ExcessiveInfluence, InvalidArgument, InvalidPolicy
 from handrail.policies import CategoricalPolicy, Policy, action_limits
 from handrail.regions import Region
-from handrail.rulebook import AnyConstraints, constraints_of
+from handrail.rulebook import AnyConstraints, constraints_of, observation_names
 from handrail.settings import OnUnproven, Selection, chosen_selection
 from handrail.tangent import Gradient, restore, unchanged_on_failure
 
@@ -172,7 +172,7 @@ def edit(
     policy = _as_policy(policy)
     _check_change(max_change)
     allowed, chosen = Tolerance(tolerance), chosen_selection(selection, prove, on_unproven)
-    given = constraints_of(constraints, policy)
+    given, names = constraints_of(constraints, policy), observation_names(constraints)
     kept = [] if max_change_in is None else _kept(policy, max_change_in, max_change)
     enforcer = make_enforcer(expand([*given, *kept], policy), chosen, policy, allowed)
     known = references_from(references, given)
@@ -180,7 +180,7 @@ def edit(
     clip = _clipping(policy, limits, known)
     outputs = clip(policy.outputs(known.states))
     with unchanged_on_failure(policy) as start:
-        enforcement = hold_closely(policy, known, enforcer, _REACH)
+        enforcement = hold_closely(policy, known, enforcer, _REACH).with_remedy(names)
         changed = clip(policy.outputs(known.states))
         effects = influence_between(known, outputs, changed, policy.quantity)
         after = measure(policy, given)

@@ -37,7 +37,13 @@ from handrail.enforcement.references import (
 )
 from handrail.errors import InvalidArgument, InvalidRun
 from handrail.policies import Policy
-from handrail.rulebook import AnyConstraints, Rulebook, constraints_of, load_constraints
+from handrail.rulebook import (
+    AnyConstraints,
+    Rulebook,
+    constraints_of,
+    load_constraints,
+    observation_names,
+)
 from handrail.settings import (
     ADVICE,
     ADVICE_ALWAYS,
@@ -94,7 +100,9 @@ def enforce(
     wanted = chosen_reach(reach)
     given = constraints_of(constraints, policy)
     enforcer = make_enforcer(expand(given, policy), chosen, policy, allowed)
-    return Rail(enforcer, given, _known(references, given), wanted).hold(policy)
+    names = observation_names(constraints)
+    rail = Rail(enforcer, given, _known(references, given), wanted, observations=names)
+    return rail.hold(policy)
 
 
 def _known(
@@ -150,6 +158,7 @@ class Rail:
         first: where the policy should stay as it is before any experience, if that is known.
         reach: how far knowledge may move the policy elsewhere.
         advice: what "auto" is of constraints that cover both sides of a choice.
+        observations: their names, where they have some.
 
     Attributes:
         enforcer: of the constraints.
@@ -162,11 +171,13 @@ class Rail:
         first: References | None,
         reach: Reach,
         advice: Fading = ADVICE_ALWAYS,
+        observations: Sequence[str] = (),
     ) -> None:
         self.enforcer = enforcer
         self._constraints = constraints
         self._reservoir = Reservoir(constraints, first)
         self._reach, self._advice = reach, advice
+        self._observations = observations
         self._auto: Fading | None = None
         self._moved = Displacement()
         self._held_after = -1  # rollouts
@@ -185,6 +196,7 @@ class Rail:
         if seen >= _ANEW[-1]:
             self._moved = Displacement()
         self._held_after = seen
+        held = held.with_remedy(self._observations)
         return replace(held, influence=elsewhere.influence(policy))
 
     def _is_due(self, seen: int) -> bool:

@@ -22,7 +22,12 @@ from handrail.enforcement import (
 )
 from handrail.errors import UnsatisfiedConstraints
 from handrail.policies import Policy
-from handrail.rulebook import AnyConstraints, constraints_of, load_constraints
+from handrail.rulebook import (
+    AnyConstraints,
+    constraints_of,
+    load_constraints,
+    observation_names,
+)
 from handrail.settings import (
     ADVICE_AT_FIRST,
     OnUnproven,
@@ -137,7 +142,8 @@ class Keeper:
         self._fixed = expansion.fixed
         self.enforcer = make_enforcer(expansion, terms.selection, policy, terms.tolerance)
         first = references_before_experience(terms.references, spaces[0], terms.constraints)
-        self._rail = Rail(self.enforcer, given, first, terms.reach, ADVICE_AT_FIRST)
+        names = observation_names(terms.constraints)
+        self._rail = Rail(self.enforcer, given, first, terms.reach, ADVICE_AT_FIRST, names)
 
     def reach(self) -> float:
         """How far the next holding may move the policy elsewhere."""

@@ -54,7 +54,7 @@ from handrail.policies import (
     check_fit,
     clipped,
 )
-from handrail.rulebook import AnyConstraints, constraints_of
+from handrail.rulebook import AnyConstraints, constraints_of, observation_names
 from handrail.settings import Everywhere, LearnerSettings, check_count
 
 
@@ -399,7 +399,9 @@ class Learner(ABC):
         tolerance = Tolerance(self.settings.tolerance)
         enforcer = make_enforcer(constraints, self.settings.selection, self.policy, tolerance)
         first = references_before_experience(references, self.player.spaces[0], given)
-        return Rail(enforcer, constraints_of(given), first, self.settings.reach)
+        names = observation_names(given)
+        held = constraints_of(given)
+        return Rail(enforcer, held, first, self.settings.reach, observations=names)
 
     def _as_batch(self, observation: ArrayLike) -> tuple[Array, bool]:
         observations = np.asarray(observation, dtype=np.float64)

@@ -24,7 +24,7 @@ from handrail.policies.network import Architecture, Tensors, load_weights, pack_
 from handrail.policies.policy import ROWS_PER_PASS, Actions, Policy
 from handrail.policies.quantity import MEAN, PROBABILITY, Coordinates, Quantity, quantity_named
 from handrail.policies.residual import Residual
-from handrail.policies.scaler import Scaler
+from handrail.policies.scaler import Scaler, finite_ranges
 from handrail.policies.spaces import Spaces, action_limits, check_fit, clipped, clipping, spaces_of
 from handrail.policies.twin_network import TwinNetwork
 
@@ -65,6 +65,7 @@ __all__ = [
     "check_fit",
     "clipped",
     "clipping",
+    "finite_ranges",
     "first_layer",
     "joined",
     "load_weights",

@@ -195,6 +195,13 @@ class Layers:
             arrays = arrays.scaled(_exact(self.back.factor), _exact(self.back.offset))
         return arrays
 
+    def seen(self, states: Array) -> Array:
+        """What the first layer is given (n, n_observations) of states (n, *observation_shape)."""
+        flat = states.reshape(len(states), -1)
+        if self.front is None:
+            return flat
+        return flat * _exact(self.front.factor) + _exact(self.front.offset)
+
     def output_range(self) -> tuple[Array, Array] | None:
         """The lowest and highest outputs (n_actions,) that weights can give; None if any."""
         largest = self.activations[-1].largest

@@ -156,6 +156,15 @@ class Policy(ABC):
         first = self._first_parameter()
         return torch.tensor(np.asarray(states), dtype=first.dtype, device=first.device)
 
+    def seen(self, states: ArrayLike) -> Array | None:
+        """States (n, *observation_shape) in the network's own units (n, n_observations).
+
+        As its first layer is given them: scaled, where a fixed layer in front does that. None of a
+        network that is not looked into, which may do anything with them.
+        """
+        layers = self.layers()
+        return None if layers is None else layers.seen(np.asarray(states, dtype=np.float64))
+
     def outputs(self, states: ArrayLike) -> Array:
         """What constraints are about, at states (n, *observation_shape): (n, n_actions)."""
         return self.head(self.raw(states))

@@ -132,12 +132,18 @@ def input_scaling(
     return centred(sizes, middle if centre is None else _numbers("centre", centre, n), dtype)
 
 
+def finite_ranges(observations: gym.spaces.Box) -> Array:
+    """The lowest and highest of each observation (2, n_observations); infinite if not declared."""
+    ends = np.stack([observations.low.ravel(), observations.high.ravel()]).astype(np.float64)
+    return np.where(np.abs(ends) < _UNBOUNDED, ends, np.copysign(np.inf, ends))
+
+
 def _of_space(observations: gym.spaces.Box, scale: str) -> tuple[Array, Array]:
     """Half the range of each observation, and its middle."""
-    low, high = (end.ravel().astype(np.float64) for end in (observations.low, observations.high))
+    low, high = finite_ranges(observations)
     if scale != "auto":
         raise _not_numbers("scale", scale, len(low))
-    endless = np.flatnonzero(~((np.abs(low) < _UNBOUNDED) & (np.abs(high) < _UNBOUNDED)))
+    endless = np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high))
     if len(endless):
         which = ", ".join(map(str, endless[:10])) + (", …" if len(endless) > 10 else "")
         raise InvalidPolicy(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from handrail.rulebook.rulebook import constraints_of as constraints_of
     from handrail.rulebook.rulebook import load_constraints as load_constraints
     from handrail.rulebook.rulebook import load_rulebook as load_rulebook
+    from handrail.rulebook.rulebook import observation_names as observation_names
     from handrail.rulebook.rulebook import parse as parse
     from handrail.rulebook.rulebook import with_settings as with_settings
     from handrail.rulebook.schema import json_schema as json_schema
@@ -43,6 +44,7 @@ _NAMES = {
         "constraints_of",
         "load_constraints",
         "load_rulebook",
+        "observation_names",
         "parse",
         "with_settings",
     ),

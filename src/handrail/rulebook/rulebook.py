@@ -298,6 +298,12 @@ def constraints_of(
     return constraints
 
 
+def observation_names(given: AnyConstraints) -> tuple[str, ...]:
+    """As a constraint file calls them; none of a list."""
+    found = load_constraints(given)
+    return tuple(found.observations) if isinstance(found, Rulebook) else ()
+
+
 def _refuse_other_shapes(constraints: Sequence[Constraint], space: gym.Space[Any]) -> None:
     """States have the shape of the observations, or are flat: in C order, as a file names them."""
     observed = space.shape or ()

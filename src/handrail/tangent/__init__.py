@@ -14,17 +14,22 @@ from handrail.tangent.gradient import (
 )
 from handrail.tangent.gram_matrix import Functionals, gram, gram_diagonal
 from handrail.tangent.kernel import predict_change, tangent_kernel
+from handrail.tangent.unevenness import MATTERS, MAY_MATTER, Unevenness, observed_states
 
 __all__ = [
+    "MATTERS",
+    "MAY_MATTER",
     "Batch",
     "Carryover",
     "Functionals",
     "Gradient",
     "PolicyGradient",
+    "Unevenness",
     "carryovers",
     "distance",
     "gram",
     "gram_diagonal",
+    "observed_states",
     "policy_gradient",
     "predict_change",
     "pull_back",
