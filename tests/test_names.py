@@ -47,6 +47,7 @@ ABOUT_MORE = {  # tests that are not about one module
     "cli/test_shaped_observations.py": "boards and the like, by every verb and command",
     "rllib/test_docs.py": "what the docs say of handrail.rllib",
     "fuzz/test_runs.py": "folders of runs, from opening to learning on",
+    "rulebook/test_others.py": "`others` and `any`, from the file to what acts",
     "runs/test_kills.py": "every command that writes, killed",
 }
 

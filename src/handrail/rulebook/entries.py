@@ -15,9 +15,10 @@ from handrail.constraints import PlacedConstraint
 from handrail.errors import InvalidConstraint, InvalidRulebook
 from handrail.formulas import UnknownName
 from handrail.regions import Place, Points
+from handrail.rulebook.environment import ObservedRanges
 from handrail.rulebook.findings import file_words, gather, unknown
 from handrail.rulebook.region_entry import in_words, read_region, region_in_words
-from handrail.rulebook.region_schema import SHAPES
+from handrail.rulebook.region_schema import OTHERS, SHAPES
 from handrail.rulebook.requirement import (
     Alternatives,
     DeclaredActions,
@@ -77,8 +78,8 @@ class _Group:
     rows: list[TableRow]
 
 
-def build_constraints(source: Source, file: File) -> list[Built]:
-    """The constraints of the file; one per entry and requirement."""
+def build_constraints(source: Source, file: File, observed: ObservedRanges) -> list[Built]:
+    """The constraints of the file; one per entry and requirement. `any` is what is `observed`."""
     _refuse_repeated_names(source, "observations", file.observations)
     if isinstance(file.actions, list):  # YAML itself refuses repeated keys
         _refuse_repeated_names(source, "actions", file.actions)
@@ -86,7 +87,9 @@ def build_constraints(source: Source, file: File) -> list[Built]:
     _refuse_reserved_names(source, file)
     room = Room.of(file.observations)
     entries = enumerate(file.constraints)
-    nested = gather(partial(_build, source, file, index, entry, room) for index, entry in entries)
+    nested = gather(
+        partial(_build, source, file, index, entry, room, observed) for index, entry in entries
+    )
     built = [one for several in nested for one in several]
     if len(built) > MAX_CONSTRAINTS:
         raise _too_many(built[MAX_CONSTRAINTS].spot)
@@ -95,14 +98,19 @@ def build_constraints(source: Source, file: File) -> list[Built]:
 
 
 def _build(
-    source: Source, file: File, index: int, entry: ConstraintEntry, room: Room
+    source: Source,
+    file: File,
+    index: int,
+    entry: ConstraintEntry,
+    room: Room,
+    observed: ObservedRanges,
 ) -> list[Built]:
     path: KeyPath = ("constraints", index)
     observations = tuple(file.observations)
     table = StatesTable()
     if entry.table is not None:
         table = read_table(source, (*path, "table"), entry.table, observations)
-    locate = _locator(source, path, entry, table, observations, room)
+    locate = _locator(source, path, entry, table, observations, room, observed)
     built = []
     actions = DeclaredActions.of(file.actions)
     groups = _groups(source, path, entry, table, file)
@@ -123,10 +131,11 @@ def _locator(
     table: StatesTable,
     observations: tuple[str, ...],
     room: Room,
+    observed: ObservedRanges,
 ) -> Callable[[Sequence[TableRow]], tuple[Place, str]]:
     """From rows of the table to where a requirement holds, also in words."""
     if entry.region is not None:
-        region = read_region(source, (*path, "region"), entry.region, observations)
+        region = read_region(source, (*path, "region"), entry.region, observations, observed)
         return lambda _: (region, region_in_words(region, observations))
     place = read_place(source, path, entry.where, table, observations)
     room.take(place, len(entry.require) if isinstance(entry.require, list) else 1)
@@ -381,7 +390,12 @@ def _refuse_repeated_names(source: Source, key: str, names: Sequence[str]) -> No
 
 
 def _refuse_reserved_names(source: Source, file: File) -> None:
-    """In a region, the key of a shape cannot be an observation."""
+    """What is a key of a place already; those of shapes in a file with regions only."""
+    if OTHERS in file.observations:
+        raise source.spot(("observations", file.observations.index(OTHERS))).error(
+            f"{OTHERS!r} stands for all observations that a place does not name, so none can be "
+            "called so. Rename it."
+        )
     if all(entry.region is None for entry in file.constraints):
         return
     for index, name in enumerate(file.observations):

@@ -7,8 +7,9 @@ that is given a file, of the policy (or of the spaces) it is about.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, final
 
 import gymnasium as gym
@@ -17,6 +18,7 @@ import numpy as np
 from handrail._types import Array
 from handrail.constraints import counted
 from handrail.policies import Policy
+from handrail.rulebook.region_schema import ANY, LARGEST
 from handrail.rulebook.requirement import DeclaredActions
 from handrail.rulebook.source import Source, Spot
 
@@ -66,22 +68,25 @@ class Interface:
         n_actions: how many discrete actions there are, or dimensions of a continuous one.
         continuous: which of the two.
         ranges: (n_actions, 2) of continuous actions, where they are known.
+        observed: (n_observations, 2), what is observed at all, where that is known.
     """
 
     n_observations: int
     n_actions: int
     continuous: bool
     ranges: Array | None = None
+    observed: Array | None = None
 
     @classmethod
     def of_spaces(cls, observations: gym.Space[Any], actions: gym.Space[Any]) -> Interface:
         """Of an environment."""
-        n_observations = int(np.prod(observations.shape or (0,)))
+        observed = _ends(observations) if isinstance(observations, gym.spaces.Box) else None
+        n_observations = 0 if observed is None else len(observed)
         if isinstance(actions, gym.spaces.Box):
-            ranges = np.stack([actions.low.ravel(), actions.high.ravel()], axis=1)
-            return cls(n_observations, len(ranges), True, ranges.astype(np.float64))
+            ranges = _ends(actions)
+            return cls(n_observations, len(ranges), True, ranges, observed)
         assert isinstance(actions, gym.spaces.Discrete)  # no policy of ours acts in anything else
-        return cls(n_observations, int(actions.n), False)
+        return cls(n_observations, int(actions.n), False, observed=observed)
 
     @classmethod
     def of_policy(cls, policy: Policy, states: Array) -> Interface:
@@ -89,8 +94,19 @@ class Interface:
         n_actions = policy.outputs(states[:1]).shape[1]
         return cls(states[0].size, n_actions, policy.quantity.is_continuous)
 
-    def misfit(self, observations: Sequence[str], actions: DeclaredActions) -> Misfit | None:
-        """The first thing that a file with these names gets wrong about it."""
+    def misfit(
+        self,
+        observations: Sequence[str],
+        actions: DeclaredActions,
+        anywhere: Mapping[str, tuple[float, float]],
+    ) -> Misfit | None:
+        """The first thing that a file with these names gets wrong about it.
+
+        Args:
+            observations: as the file names them.
+            actions: as the file declares them.
+            anywhere: (from, to) of the observations that it lets be `any`.
+        """
         in_order = "Name each of them, in the order of the environment"
         if self.n_observations != len(observations):
             return Misfit(
@@ -109,7 +125,27 @@ class Interface:
                 f"{in_order}.",
             )
         if self.ranges is not None and actions.ranges is not None:
-            return self._other_ranges(actions.ranges)
+            other = self._other_ranges(actions.ranges)
+            if other is not None:
+                return other
+        return self._observed_beyond(observations, anywhere)
+
+    def _observed_beyond(
+        self, observations: Sequence[str], anywhere: Mapping[str, tuple[float, float]]
+    ) -> Misfit | None:
+        """What holds for any value in a range need not hold in a wider one."""
+        if self.observed is None:
+            return None
+        for name, (low, high) in anywhere.items():
+            lowest, highest = self.observed[observations.index(name)]
+            if lowest < low or highest > high:
+                return Misfit(
+                    "constraints",
+                    f"takes any {name} to be within {_intervals([(low, high)])}, the range of its "
+                    "environment",
+                    f"observes it within {_intervals([(lowest, highest)])}",
+                    "Give the environment of the file, or a range in the place of `any`.",
+                )
         return None
 
     def _other_kind(self, in_order: str) -> Misfit:
@@ -134,11 +170,71 @@ class Interface:
         )
 
 
+@final
+class ObservedRanges:
+    """What `any` stands for in a region: all that the environment observes, by the file's names.
+
+    The environment is asked, and only if the file says `any`: it says nothing of these ranges.
+
+    Args:
+        observations: the file's, in its order.
+        ask: the environment, for its (n_observations, 2).
+    """
+
+    def __init__(self, observations: tuple[str, ...], ask: Callable[[], Array]) -> None:
+        self._observations = observations
+        self._ask = ask
+        self._used: dict[str, tuple[float, float]] = {}
+
+    @property
+    def used(self) -> Mapping[str, tuple[float, float]]:
+        """The ranges that were asked for so far: what the file's constraints rely on."""
+        return dict(self._used)
+
+    def of(self, name: str, among: Sequence[str], spot: Spot) -> tuple[float, float]:
+        """(from, to) of an observation.
+
+        Args:
+            name: of the observation.
+            among: all that the key stands for which says `any`.
+            spot: of that key, for messages.
+        """
+        if len(self._ranges) != len(self._observations):
+            raise spot.error(
+                f"`{ANY}` takes the ranges of the environment, which observes "
+                f"{counted(len(self._ranges), 'number')}, but this file names "
+                f"{counted(len(self._observations), 'observation')}. Name each of them, in the "
+                "order of the environment."
+            )
+        if not self._is_bounded(name):
+            endless = [one for one in among if not self._is_bounded(one)]
+            raise spot.error(
+                f"`{ANY}` takes the ranges of the environment, but it has none for "
+                f"{', '.join(endless)}. Give a range such as {name}: [-2, 2]."
+            )
+        low, high = self._range(name)
+        self._used[name] = low, high
+        return low, high
+
+    @cached_property
+    def _ranges(self) -> Array:
+        return self._ask()
+
+    def _range(self, name: str) -> tuple[float, float]:
+        low, high = self._ranges[self._observations.index(name)].tolist()
+        return low, high
+
+    def _is_bounded(self, name: str) -> bool:
+        """Far beyond what can be computed with, a number is as good as infinity."""
+        return bool((np.abs(self._range(name)) <= LARGEST).all())
+
+
 def make(
     spec: EnvironmentSpec,
     source: Source,
     observations: Sequence[str],
     actions: DeclaredActions,
+    anywhere: Mapping[str, tuple[float, float]],
     render_mode: str | None = None,
 ) -> Environment:
     """The environment, with flat observations, after checking that the file fits it."""
@@ -146,7 +242,8 @@ def make(
     try:
         _refuse_other_kinds(env, spec, source.spot(("environment",)))
         space, action_space = env.observation_space, env.action_space
-        misfit = Interface.of_spaces(space, action_space).misfit(observations, actions)
+        interface = Interface.of_spaces(space, action_space)
+        misfit = interface.misfit(observations, actions, anywhere)
         if misfit is not None:
             raise source.spot((misfit.key,)).error(
                 f"this file {misfit.said}, but {spec.id} {misfit.found}. {misfit.remedy}"
@@ -157,6 +254,19 @@ def make(
     if len(space.shape or ()) != 1:
         return gym.wrappers.FlattenObservation(env)
     return env
+
+
+def observed_box(spec: EnvironmentSpec, source: Source) -> Array:
+    """What the environment observes: (n_observations, 2), low and high of each number."""
+    spot = source.spot(("environment",))
+    env = _make(spec, spot, None)
+    try:
+        _refuse_other_kinds(env, spec, spot)
+        space = env.observation_space
+    finally:
+        env.close()
+    assert isinstance(space, gym.spaces.Box)  # others are refused
+    return _ends(space)
 
 
 def _make(spec: EnvironmentSpec, spot: Spot, render_mode: str | None) -> Environment:
@@ -219,6 +329,12 @@ def _refuse_other_kinds(env: Environment, spec: EnvironmentSpec, spot: Spot) -> 
             f"{spec.id} acts in {actions}, but constraints need Discrete actions or a list of "
             "numbers (a Box of one axis)."
         )
+
+
+def _ends(space: gym.spaces.Box) -> Array:
+    """(n, 2), low and high of each number, in C order."""
+    ends: Array = np.stack([space.low.ravel(), space.high.ravel()], axis=1).astype(np.float64)
+    return ends
 
 
 def _intervals(ranges: Iterable[Iterable[float]]) -> str:

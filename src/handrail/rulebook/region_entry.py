@@ -1,14 +1,14 @@
 """`region` in a file: the region that it describes, and a region in the words of a file.
 
-Every observation is named once, in the shape or beside it. What the library refuses about a shape
-is told with the file's names, at the key that is to blame.
+Every observation is named once, in the shape or beside it, or is one of the `others`. What the
+library refuses about a shape is told with the file's names, at the key that is to blame.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar, final
 
 import numpy as np
@@ -23,9 +23,11 @@ from handrail.formulas import (
     parse_formula,
 )
 from handrail.regions import Ball, Box, Curve, Polytope, Region, Union
+from handrail.rulebook.environment import ObservedRanges
 from handrail.rulebook.findings import file_words, gather, unknown
 from handrail.rulebook.region_schema import (
     LARGEST,
+    OTHERS,
     SMALLEST,
     BallEntry,
     CurveEntry,
@@ -46,12 +48,13 @@ def read_region(
     path: KeyPath,
     entry: RegionEntry | Sequence[RegionEntry],
     observations: tuple[str, ...],
+    observed: ObservedRanges,
 ) -> Region:
-    """The region at this path of the file."""
+    """The region at this path of the file; `observed` is what `any` stands for."""
     if isinstance(entry, RegionEntry):
-        return _RegionReader(source, path, entry, observations).region()
+        return _RegionReader(source, path, entry, observations, observed).region()
     readers = [
-        _RegionReader(source, (*path, index), part, observations)
+        _RegionReader(source, (*path, index), part, observations, observed)
         for index, part in enumerate(entry)
     ]
     parts = gather(reader.region for reader in readers)
@@ -80,12 +83,14 @@ class _RegionReader:
         path: of the mapping.
         entry: the mapping.
         observations: all of the file's, in its order.
+        observed: what `any` stands for.
     """
 
     source: Source
     path: KeyPath
     entry: RegionEntry
     observations: tuple[str, ...]
+    observed: ObservedRanges
 
     def region(self) -> Region:
         """The shape, or a box if there is none."""
@@ -129,7 +134,7 @@ class _RegionReader:
             self._check_known(self._spot("curve", name), name)
         self._check_coverage("curve", list(curve.formulas))
         for name, extent in self.entry.extents.items():
-            if isinstance(extent, list):
+            if isinstance(extent, list | str):
                 raise self._spot(name).error(
                     f"beside a curve {name!r} cannot have a range: only t runs. Give it a number "
                     "here, or an expression in the curve."
@@ -140,29 +145,47 @@ class _RegionReader:
             raise spot.without_key().error(unknown("observation", name, self.observations))
 
     def _check_coverage(self, shape: str, inside: Sequence[str]) -> None:
-        """Every observation is named once: in the shape or beside it."""
+        """Every observation is named once, in the shape or beside it, or is one of the others."""
         for name in self.entry.extents:
-            self._check_known(self._spot(name), name)
+            if name != OTHERS:
+                self._check_known(self._spot(name), name)
             if name in inside:
                 raise self._spot(name).error(
                     f"{name!r} is also in the {shape}. Remove it here or there."
                 )
-        named = {*inside, *self.entry.extents}
-        missing = [name for name in self.observations if name not in named]
-        if missing:
+        given = OTHERS in self.entry.extents
+        if self._unnamed and not given:
             raise self._spot().error(
-                f"nothing is said about {', '.join(missing)}. Give every observation a number, a "
-                "range such as [-2, 2], or a part in a shape."
+                f"nothing is said about {', '.join(self._unnamed)}. Give every observation a "
+                "number, a range such as [-2, 2], or a part in a shape; or all that are left the "
+                f"same: {OTHERS}: 0."
             )
+        if given and not self._unnamed:
+            raise self._spot(OTHERS).error(
+                f"every observation is named, so `{OTHERS}` stands for none. Remove it."
+            )
+
+    @cached_property
+    def _unnamed(self) -> list[str]:
+        named = {*self.entry.inside, *self.entry.extents}
+        return [name for name in self.observations if name not in named]
 
     def _others(self) -> dict[int, _Extent]:
         """The observations beside the shape, by their index."""
-        extents = self.entry.extents
+        inside = self.entry.inside
         return {
-            index: _plain(extents[name])
+            index: self._extent(name)
             for index, name in enumerate(self.observations)
-            if name in extents
+            if name not in inside
         }
+
+    def _extent(self, name: str) -> _Extent:
+        named = name in self.entry.extents
+        key, among = (name, [name]) if named else (OTHERS, self._unnamed)
+        extent = self.entry.extents[key]
+        if isinstance(extent, str):  # `any`
+            return self.observed.of(name, among, self._spot(key))
+        return _plain(extent)
 
     def _indices(self, names: Sequence[str]) -> list[int]:
         return [self.observations.index(name) for name in names]

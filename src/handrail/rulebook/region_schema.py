@@ -1,5 +1,8 @@
 """The form of a region in a file: a number or a range for each observation, and at most one shape.
 
+`others` stands for all observations that are not named, `any` for all that the environment observes
+of one.
+
 Alternatives, here and in the whole file, are told apart by the type of what is written, so that a
 message is about the one that was meant.
 """
@@ -7,7 +10,7 @@ message is about the one that was meant.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeAlias, final
+from typing import Annotated, Any, Literal, TypeAlias, final
 
 from pydantic import (
     AfterValidator,
@@ -36,6 +39,9 @@ def tag_by_type(**tags: type | tuple[type, ...]) -> Callable[[Any], str | None]:
 
     return tag_of
 
+
+# Key for all observations that an entry does not name, and a range that is the environment's.
+OTHERS, ANY = "others", "any"
 
 # Reserved in a region, with an example of each.
 SHAPES = {
@@ -99,6 +105,11 @@ def _check_union(parts: list[Any]) -> list[Any]:
     return parts
 
 
+def _tag_of_extent(value: Any) -> str | None:
+    """No other text than `any` is one."""
+    return TEXT if value == ANY else tag_by_type(list=list, number=(int, float))(value)
+
+
 Number: TypeAlias = Annotated[float, AfterValidator(_check_size)]
 
 Extent: TypeAlias = Annotated[
@@ -108,11 +119,12 @@ Extent: TypeAlias = Annotated[
         AfterValidator(_check_ends),
         Field(json_schema_extra={"minItems": 2, "maxItems": 2}),
         Tag(LIST),
-    ],
+    ]
+    | Annotated[Literal["any"], Tag(TEXT)],
     Discriminator(
-        tag_by_type(list=list, number=(int, float)),
+        _tag_of_extent,
         custom_error_type="extent",
-        custom_error_message="expected a number, or a range such as [-2, 2]",
+        custom_error_message="expected a number, a range such as [-2, 2], or any",
     ),
 ]
 
@@ -209,7 +221,7 @@ class CurveEntry(BaseModel):
 
 @final
 class RegionEntry(BaseModel):
-    """A number or a range for each observation that is not in the shape."""
+    """A number, a range or `any` for each observation that is not in the shape, or `others`."""
 
     model_config = STRICT | {
         "extra": "allow",
@@ -233,9 +245,17 @@ class RegionEntry(BaseModel):
     """Expressions in t for some of the observations; the others are numbers."""
 
     @property
-    def extents(self) -> Mapping[str, float | list[float]]:
-        """The observations outside the shape."""
+    def extents(self) -> Mapping[str, float | list[float] | Literal["any"]]:
+        """The observations outside the shape, and `others`."""
         return self.__pydantic_extra__
+
+    @property
+    def inside(self) -> tuple[str, ...]:
+        """The observations of the shape, as they are named."""
+        shape = self.polytope or self.ball
+        if shape is not None:
+            return tuple(shape.of)
+        return () if self.curve is None else tuple(self.curve.formulas)
 
     @field_validator(*SHAPES, mode="before")
     @classmethod

@@ -24,7 +24,14 @@ from handrail.policies import Policy, Quantity
 from handrail.rulebook import environment as environments
 from handrail.rulebook.catalogue import read_file
 from handrail.rulebook.entries import build_constraints
-from handrail.rulebook.environment import Environment, EnvironmentSpec, Interface, Spaces
+from handrail.rulebook.environment import (
+    Environment,
+    EnvironmentSpec,
+    Interface,
+    ObservedRanges,
+    Spaces,
+    observed_box,
+)
 from handrail.rulebook.findings import check_format, described, gather
 from handrail.rulebook.network_entry import mlp_arguments, network_findings, sizes
 from handrail.rulebook.picture import Picture, build_picture
@@ -49,6 +56,7 @@ class Rulebook:
         observations: their names, in the environment's order.
         actions: their names, in the environment's order.
         ranges: (from, to) of each continuous action; None if actions are discrete.
+        anywhere: (from, to) of observations that the file lets be `any`, by their names.
         constraints: what the policy must obey.
         sentences: the same for people, a sentence per constraint.
         requirements: what each constraint requires, as it was written.
@@ -65,6 +73,7 @@ class Rulebook:
     observations: tuple[str, ...]
     actions: tuple[str, ...]
     ranges: tuple[tuple[float, float], ...] | None
+    anywhere: Mapping[str, tuple[float, float]]
     constraints: tuple[Constraint, ...]
     sentences: tuple[str, ...]
     requirements: tuple[str, ...]
@@ -97,7 +106,7 @@ class Rulebook:
         """The environment; `InvalidRulebook` if there is none, or the file's names do not fit."""
         actions = DeclaredActions(self.actions, self.ranges)
         return environments.make(
-            self.environment, self.source, self.observations, actions, render_mode
+            self.environment, self.source, self.observations, actions, self.anywhere, render_mode
         )
 
     def check_spaces(self, observations: gym.Space[Any], actions: gym.Space[Any]) -> None:
@@ -122,7 +131,8 @@ class Rulebook:
         self._check(interface, called)
 
     def _check(self, interface: Interface, called: str) -> None:
-        misfit = interface.misfit(self.observations, DeclaredActions(self.actions, self.ranges))
+        actions = DeclaredActions(self.actions, self.ranges)
+        misfit = interface.misfit(self.observations, actions, self.anywhere)
         if misfit is not None:
             raise InvalidRulebook(
                 f"{self.name} {misfit.said}, but {called} {misfit.found}. {self._doubt} "
@@ -152,9 +162,13 @@ def parse(text: str, name: str) -> Rulebook:
     """
     source = read(text, name)
     file = check_format(source)
-    environment, actions = file.environment, DeclaredActions.of(file.actions)
+    actions = DeclaredActions.of(file.actions)
+    environment = EnvironmentSpec(
+        file.environment.id, file.environment.max_episode_steps, file.environment.options
+    )
+    observed = ObservedRanges(tuple(file.observations), partial(observed_box, environment, source))
     parts: list[Callable[[], Any]] = [
-        partial(build_constraints, source, file),
+        partial(build_constraints, source, file, observed),
         partial(build_picture, source, file),
         partial(_check_network, source, file, actions),
     ]
@@ -162,12 +176,11 @@ def parse(text: str, name: str) -> Rulebook:
     return Rulebook(
         name=name.removesuffix(".yaml").removesuffix(".yml"),
         description=file.description or "",
-        environment=EnvironmentSpec(
-            environment.id, environment.max_episode_steps, environment.options
-        ),
+        environment=environment,
         observations=tuple(file.observations),
         actions=actions.names,
         ranges=actions.ranges,
+        anywhere=observed.used,
         constraints=tuple(one.constraint for one in built),
         sentences=tuple(one.words for one in built),
         requirements=tuple(one.requirement.text for one in built),

@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from handrail.rulebook.region_schema import (
+    ANY,
     GRID,
     LIST,
     MAPPING,
@@ -91,6 +92,16 @@ class Grid(BaseModel):
         return self
 
 
+def _refuse_any(value: Any) -> Any:
+    if value == ANY:
+        raise PydanticCustomError(
+            "values",
+            "`any` is infinitely many values, and `where` lists states. Write `region` instead of "
+            "`where`.",
+        )
+    return value
+
+
 Values: TypeAlias = Annotated[
     Annotated[float, Tag(NUMBER)]
     | Annotated[list[float], Field(min_length=1), Tag(LIST)]
@@ -101,6 +112,7 @@ Values: TypeAlias = Annotated[
         custom_error_message="expected a number, a list of numbers or a grid such as "
         "{from: -2, to: 2, count: 9}",
     ),
+    BeforeValidator(_refuse_any),
 ]
 
 Where: TypeAlias = Annotated[dict[str, Values], Field(min_length=1)]
@@ -221,14 +233,15 @@ class ConstraintEntry(BaseModel):
         ]
         | None
     ) = None
-    """A number, a list of numbers or a grid for each observation: all their combinations. A list of
-    such mappings is their union."""
+    """A number, a list of numbers or a grid for each observation: all their combinations; `others`
+    stands for all that are not named. A list of such mappings is their union."""
     table: str | None = None
     """A block of text (|): observations name the columns, every further line is a state. The last
     column may be called require."""
     region: RegionOrUnion | None = None
-    """Instead of where and table, infinitely many states: a number or a range for each observation,
-    and at most one shape. A list of such mappings is their union."""
+    """Instead of where and table, infinitely many states: a number, a range or `any` (all that the
+    environment observes) for each observation, and at most one shape; `others` stands for all that
+    are not named. A list of such mappings is their union."""
     require: (
         Annotated[
             _Texts,

@@ -1,7 +1,8 @@
 """Finitely many states, as a file lists them: `where`, all combinations of values, and `table`.
 
 A table is pasted text with a column for each observation and a line for each state; what it leaves
-open, `where` says. Here both become arrays of states, in the order of the observations.
+open, `where` says, with `others` for all that are not named. Here both become arrays of states, in
+the order of the observations.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from handrail._types import Array
 from handrail.rulebook.findings import unknown
+from handrail.rulebook.region_schema import OTHERS
 from handrail.rulebook.schema import REQUIRE, Grid
 from handrail.rulebook.source import KeyPath, Source, Spot
 
@@ -202,26 +204,37 @@ def read_place(
         blocks: dict[KeyPath, Block] = {place: where or {}}
     else:
         blocks = {(*place, index): block for index, block in enumerate(where)}
-    for block_path, block in blocks.items():
-        _check_coverage(source, block_path, block, table, observations)
-    return StatesEntry(source.spot(place), observations, tuple(blocks.values()), table)
+    whole = tuple(
+        _covering(source, block_path, block, table, observations)
+        for block_path, block in blocks.items()
+    )
+    return StatesEntry(source.spot(place), observations, whole, table)
 
 
-def _check_coverage(
+def _covering(
     source: Source, path: KeyPath, block: Block, table: StatesTable, observations: Sequence[str]
-) -> None:
-    for name in block:
+) -> Block:
+    """The block with values for all observations that the table does not have."""
+    named = {name: values for name, values in block.items() if name != OTHERS}
+    for name in named:
         spot = source.spot((*path, name))
         if name not in observations:
             raise spot.without_key().error(unknown("observation", name, observations))
         if name in table.columns:
             raise spot.error(f"{name!r} is also a column of the table. Remove it here or there.")
-    missing = [name for name in observations if name not in block and name not in table.columns]
-    if missing:
-        raise source.spot(path).error(
-            f"nothing is said about {', '.join(missing)}. Give every observation a value, in "
-            "`where` or as a column of `table`."
+    missing = [name for name in observations if name not in named and name not in table.columns]
+    if OTHERS not in block:
+        if missing:
+            raise source.spot(path).error(
+                f"nothing is said about {', '.join(missing)}. Give every observation a value, in "
+                f"`where` or as a column of `table`; or all that are left the same: {OTHERS}: 0."
+            )
+        return named
+    if not missing:
+        raise source.spot((*path, OTHERS)).error(
+            f"every observation is named, so `{OTHERS}` stands for none. Remove it."
         )
+    return {**named, **dict.fromkeys(missing, block[OTHERS])}
 
 
 def _count(values: Values) -> int:

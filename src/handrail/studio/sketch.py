@@ -254,6 +254,8 @@ class _Sketch:
             return self._bare_points("They are in a table. Change it in the text.")
         several = isinstance(where, list)
         blocks = where if several else [where]
+        if any("others" in block for block in blocks):
+            return self._bare_points("Some numbers are of `others`. Change them in the text.")
         shapes: list[Shape] = []
         for number, block in enumerate(blocks):
             path = self._path("where", number) if several else self._path("where")
