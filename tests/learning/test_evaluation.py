@@ -104,7 +104,7 @@ def test_an_answer_is_short_and_counts() -> None:
     assert len(found.violations) == 3000
     assert str(found) == (
         f"1 episode: {found.mean:.1f} ± 0.0; 0 of 3,000 constraint rows violated "
-        f"(worst {found.worst_violation:+.1e}, tolerance 1e-06)"
+        f"(worst {found.worst_violation:+.1e}, tolerance 1e-06); {found.drawn}"
     )
     assert repr(found) == f"<Evaluation of {found}>"
     one_row = replace(found, violations=hr.measure(policy, at_least(CARTPOLE_STATES[:1], 0.99)))

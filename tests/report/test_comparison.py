@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,22 @@ def test_end_scores_by_hand() -> None:
     assert two.improvement is not None
     # Ends (1.5, 4) against (2, 2, 0, 8): 1.5 beats one of them, 4 beats three.
     assert two.improvement.value == 4 / 8
+
+
+def test_costs_are_compared_where_there_are_some() -> None:
+    first = contestant("first", [[1.0, 2.0], [1.0, 2.0]])
+    second = replace(first, name="second", costs=np.array([[9.0, 1.0], [9.0, 4.0]]))
+    found = Comparison((first, second), episodes=2, last=1, remarks=())
+    one, two = found.standings
+    assert one.cost is None
+    assert two.cost is not None
+    assert two.cost.mean == 2.5
+    lines = str(found).splitlines()
+    assert lines[0].split()[-1] == "cost"
+    assert lines[2].endswith("–")
+    assert lines[3].endswith("2.5 ± 2.1")
+    assert "cost: average of the same episodes." in found.caption
+    assert "cost" not in str(replace(found, contestants=(first,)))
 
 
 def test_groups_of_a_sweep(folder: Path) -> None:

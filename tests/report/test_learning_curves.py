@@ -14,6 +14,8 @@ from matplotlib.figure import Figure
 from handrail.errors import InvalidArgument
 from handrail.report.drawing import new_figure
 from handrail.report.learning_curves import (
+    cost_figure,
+    draw_costs,
     draw_influence,
     draw_losses,
     influence_figure,
@@ -70,6 +72,16 @@ def test_only_safe_returns_have_a_part_in_the_loss(run: Run) -> None:
     draw_losses(figure.subplots(), [[replace(record, safe_loss=0.5)]])
     assert curve(figure, "whole loss, the run") == [2.5]
     assert curve(figure, "safe returns' part") == [0.5]
+
+
+def test_costs_of_several_seeds(run: Run) -> None:
+    one = replace(run.records()[0], cost=2.0)
+    figure = new_figure(4, 3)
+    draw_costs(figure.subplots(), [[one, replace(one, cost=None)], [replace(one, cost=4.0)]])
+    assert curve(figure, "mean of 2 seeds") == [3.0, 0.0]
+    assert figure.axes[0].get_ylabel() == "cost of an episode"
+    with pytest.raises(InvalidArgument, match=r'environment names none in info\["cost"\]'):
+        cost_figure(run)
 
 
 def test_without_influence_there_is_no_figure_of_it(tmp_path: Path) -> None:

@@ -117,3 +117,21 @@ def test_a_summary_of_several_seeds() -> None:
     html = group._repr_html_()
     assert html.count("<tr>") == 6
     assert "166.0 ± 57.2" in html
+
+
+def test_costs_have_a_column_where_there_are_some() -> None:
+    records = [replace(RECORD, cost=float(k) if k % 2 else None) for k in range(150)]
+    one = summarise(0, records, None)
+    assert one.cost == 50.0  # of the odd numbers from 51 to 149 and as many zeros
+    two = summarise(1, [replace(RECORD, cost=30.0)], None)
+    group = GroupSummary((one, two), spread([1.0, 1.0]), spread([1.0, 1.0]), None)
+    assert group.cost is not None
+    assert group.cost.mean == 40.0
+    lines = str(group).splitlines()
+    assert lines[0].split()[-1] == "cost"
+    assert [line.split()[-1] for line in lines[2:4]] == ["50.0", "30.0"]
+    assert "40.0 ± 14.1" in lines[4]
+    assert "cost: average of the last 100 episodes." in group.caption
+    without = GroupSummary((summarise(0, [RECORD], None),), spread([1.0]), spread([1.0]), None)
+    assert "cost" not in str(without)
+    assert without.cost is None

@@ -120,6 +120,9 @@ def _say(played: _Played, rows: int) -> None:
     say(f"{played.who}: {played.evaluation}")
     if played.evaluation.violations is not None:
         show(played.evaluation.violations.table(at_most=rows))
+    if played.evaluation.drawn is not None:
+        for one in played.evaluation.drawn.by_constraint:
+            say(f"Against {one}")
     if played.fresh is not None:
         say(played.fresh)
 
@@ -137,6 +140,8 @@ def _fields(played: _Played, rows: int) -> dict[str, Any]:
         "satisfied": found.satisfied,
         "worst_violation": found.worst_violation,
         "tolerance": found.tolerance,
+        "costs": found.costs,
+        "drawn": found.drawn,
         "rows": [] if found.violations is None else row_fields(found.violations, rows),
         "fresh": played.fresh,
     }

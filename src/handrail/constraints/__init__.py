@@ -20,6 +20,7 @@ from handrail.constraints.controller import (
     sample_controller,
     within,
 )
+from handrail.constraints.drawn_actions import DrawnActions, DrawnInPlace, count_drawn
 from handrail.constraints.expansion import (
     Expansion,
     Regional,
@@ -66,6 +67,8 @@ __all__ = [
     "ControllerSample",
     "Demand",
     "Difference",
+    "DrawnActions",
+    "DrawnInPlace",
     "Equal",
     "Expansion",
     "FreshMeasurement",
@@ -93,6 +96,7 @@ __all__ = [
     "concatenate",
     "constraint_from",
     "constraints_from",
+    "count_drawn",
     "counted",
     "expand",
     "html_table",

@@ -162,6 +162,7 @@ class Rail:
 
     Attributes:
         enforcer: of the constraints.
+        constraints: that are held.
     """
 
     def __init__(
@@ -174,7 +175,7 @@ class Rail:
         observations: Sequence[str] = (),
     ) -> None:
         self.enforcer = enforcer
-        self._constraints = constraints
+        self.constraints = constraints
         self._reservoir = Reservoir(constraints, first)
         self._reach, self._advice = reach, advice
         self._observations = observations
@@ -237,7 +238,7 @@ class Rail:
         if self._reach != "auto":
             return Fading(first=self._reach, last=self._reach)
         if self._auto is None:
-            rows = Choices(expand(self._constraints, policy).rows(per_region=1), policy).rows
+            rows = Choices(expand(self.constraints, policy).rows(per_region=1), policy).rows
             self._auto = self._advice if cover_both_sides(rows) else LITTLE_ALWAYS
         return self._auto
 

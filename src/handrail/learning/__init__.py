@@ -2,6 +2,7 @@
 
 from handrail.learning.baseline import Baseline
 from handrail.learning.checkpoint import Checkpoint, make_environment
+from handrail.learning.cost import known_costs
 from handrail.learning.episode import EVALUATION, Act, Episode, Start, drawing, greedy, play
 from handrail.learning.evaluation import Agent, Evaluation, agent_of, evaluate
 from handrail.learning.keeper import Holding, Keeper, Terms
@@ -41,6 +42,7 @@ __all__ = [
     "greedy",
     "in_brief",
     "is_playing",
+    "known_costs",
     "make_environment",
     "make_player",
     "normalised_in_words",

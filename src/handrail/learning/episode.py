@@ -20,6 +20,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from handrail._types import Array
 from handrail.errors import EnvironmentFailure, EpisodeInterrupted, InvalidArgument
+from handrail.learning.cost import COST, cost_among, total_cost
 from handrail.policies import Actions, Policy
 
 LEARNING, EVALUATION, PREDICTION = 0, 1, 2  # streams of chance that never meet
@@ -39,6 +40,7 @@ class Episode:
         final_state: (*observation_shape), after the last action.
         terminated: whether the environment ended it. If not, a time limit cut it short, and its
             final state still has a value.
+        cost: the sum of `info["cost"]` over its steps; None if the environment names no cost.
     """
 
     states: Array
@@ -46,6 +48,7 @@ class Episode:
     rewards: Array
     final_state: Array
     terminated: bool
+    cost: float | None = None
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -113,6 +116,7 @@ def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
     states: list[Array] = []
     actions: list[Any] = []
     rewards: list[Any] = []
+    costs: dict[int, Any] = {}
     shape = env.observation_space.shape or ()
     state = _observed(_reset(env, seed), shape)
     finished = terminated = False
@@ -127,7 +131,9 @@ def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
         states.append(state)
         actions.append(action)
         try:
-            observation, reward, terminated, truncated, _ = step(action)
+            observation, reward, terminated, truncated, info = step(action)
+            if info and COST in info:
+                costs[len(rewards)] = info[COST]
         except (Exception, SystemExit) as error:
             raise _raised("environment", error, len(rewards)) from error
         except KeyboardInterrupt as interrupt:
@@ -138,7 +144,7 @@ def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
             truncated = _flag(truncated, "truncated", len(rewards))
         rewards.append(reward)
         finished = terminated or truncated
-    return _episode(states, actions, rewards, state, terminated)
+    return _episode(states, actions, rewards, state, terminated, total_cost(costs))
 
 
 def play_in_parallel(
@@ -174,10 +180,12 @@ def play_in_parallel(
         for i, trail in enumerate(trails):
             if trail.episode is not None:
                 continue
-            trail.add(current[i], actions[i], rewards[i])
+            # In this mode a sub-environment that has finished has begun its next episode already.
+            begun = bool(finished[i]) and mode == AutoresetMode.SAME_STEP
+            own = infos.get("final_info", {}) if begun else infos
+            trail.add(current[i], actions[i], rewards[i], cost_among(own, i))
             if finished[i]:
-                # In this mode the sub-environment has begun its next episode already.
-                last = infos["final_obs"][i] if mode == AutoresetMode.SAME_STEP else following[i]
+                last = infos["final_obs"][i] if begun else following[i]
                 trail.end(_observed(last, shape[1:], step), ended[i])
         if mode == AutoresetMode.DISABLED and finished.any():
             restarted, _ = envs.reset(options={"reset_mask": finished})
@@ -196,14 +204,24 @@ class _Trail:
         self._states: list[Array] = []
         self._actions: list[Any] = []
         self._rewards: list[Any] = []
+        self._costs: dict[int, Any] = {}
 
-    def add(self, state: Array, action: Any, reward: Any) -> None:
+    def add(self, state: Array, action: Any, reward: Any, cost: Any) -> None:
+        if cost is not None:
+            self._costs[len(self._rewards)] = cost
         self._states.append(state)
         self._actions.append(action)
         self._rewards.append(reward)
 
     def end(self, final_state: Array, terminated: bool) -> None:
-        self.episode = _episode(self._states, self._actions, self._rewards, final_state, terminated)
+        self.episode = _episode(
+            self._states,
+            self._actions,
+            self._rewards,
+            final_state,
+            terminated,
+            total_cost(self._costs),
+        )
 
 
 def _reset(env: Any, seed: int | list[int]) -> Any:
@@ -275,6 +293,7 @@ def _episode(
     rewards: list[Any],
     final_state: Array,
     terminated: bool,
+    cost: float | None,
 ) -> Episode:
     seen = np.stack(states)
     if not np.isfinite(seen).all():
@@ -287,6 +306,7 @@ def _episode(
         rewards=_rewards(rewards),
         final_state=final_state,
         terminated=terminated,
+        cost=cost,
     )
 
 

@@ -17,9 +17,18 @@ import numpy as np
 import torch
 
 from handrail._threads import one_thread
-from handrail.constraints import Constraint, Tolerance, Violations, counted, html_table
+from handrail.constraints import (
+    Constraint,
+    DrawnActions,
+    Tolerance,
+    Violations,
+    count_drawn,
+    counted,
+    html_table,
+)
 from handrail.enforcement import measure
 from handrail.errors import InvalidArgument
+from handrail.learning.cost import known_costs
 from handrail.learning.episode import (
     EVALUATION,
     Act,
@@ -31,12 +40,40 @@ from handrail.learning.episode import (
     play,
 )
 from handrail.learning.normalisation import refuse_normalised
-from handrail.policies import Policy, check_fit, clipping, spaces_of
+from handrail.policies import Policy, check_fit, clipped, clipping, spaces_of
 from handrail.rulebook import AnyConstraints, Rulebook, load_constraints
 from handrail.settings import check_count
 
 # Who registers how the models of a library play.
 _REGISTERED_IN = {"stable_baselines3": "handrail.sb3", "sb3_contrib": "handrail.sb3"}
+
+
+@final
+@dataclass(frozen=True)
+class Obedience:
+    """What a policy must obey while it plays, and how far it is from that.
+
+    Attributes:
+        policy: that plays.
+        constraints: to obey.
+        violations: of the policy.
+        tolerance: the violation that counts as none.
+        acts_in: the environment's action space, which a drawn action is clipped to.
+    """
+
+    policy: Policy
+    constraints: Sequence[Constraint]
+    violations: Violations
+    tolerance: float
+    acts_in: gym.Space[Any]
+
+    def drawn(self, episodes: Sequence[Episode]) -> DrawnActions | None:
+        """How often its actions went against a constraint in its place."""
+        states = np.concatenate([episode.states for episode in episodes])
+        actions = np.concatenate([episode.actions for episode in episodes])
+        if isinstance(self.acts_in, gym.spaces.Box):
+            actions = clipped(actions, self.acts_in)
+        return count_drawn(self.policy, self.constraints, states, actions, self.tolerance)
 
 
 @final
@@ -49,20 +86,28 @@ class Evaluation:
         lengths: steps of each.
         violations: of the policy that played, if it has constraints.
         tolerance: the violation that counts as none.
+        costs: of each, where the environment names one in `info["cost"]`; else empty.
+        drawn: how often actions went against a constraint in its place, if one is about actions.
     """
 
     scores: tuple[float, ...]
     lengths: tuple[int, ...]
     violations: Violations | None
     tolerance: float
+    costs: tuple[float, ...] = ()
+    drawn: DrawnActions | None = None
 
     @classmethod
-    def of(
-        cls, episodes: Sequence[Episode], violations: Violations | None, tolerance: float
-    ) -> Evaluation:
+    def of(cls, episodes: Sequence[Episode], obedience: Obedience | None = None) -> Evaluation:
         """Of episodes that were played."""
-        scores = tuple(episode.score for episode in episodes)
-        return cls(scores, tuple(map(len, episodes)), violations, tolerance)
+        return cls(
+            scores=tuple(episode.score for episode in episodes),
+            lengths=tuple(map(len, episodes)),
+            violations=None if obedience is None else obedience.violations,
+            tolerance=0.0 if obedience is None else obedience.tolerance,
+            costs=tuple(known_costs(episode.cost for episode in episodes)),
+            drawn=None if obedience is None else obedience.drawn(episodes),
+        )
 
     @property
     def mean(self) -> float:
@@ -73,6 +118,11 @@ class Evaluation:
     def deviation(self) -> float:
         """Standard deviation of the scores."""
         return float(np.std(self.scores))
+
+    @property
+    def mean_cost(self) -> float | None:
+        """Average cost of an episode; None where the environment names none."""
+        return float(np.mean(self.costs)) if self.costs else None
 
     @property
     def satisfied(self) -> bool:
@@ -86,10 +136,13 @@ class Evaluation:
 
     def __str__(self) -> str:
         text = f"{counted(len(self.scores), 'episode')}: {self.mean:.1f} ± {self.deviation:.1f}"
+        if self.mean_cost is not None:
+            text += f", cost {self.mean_cost:.1f}"
         if self.violations is None:
             return text
         worst = f"worst {self.violations.worst_violation:+.1e}, tolerance {self.tolerance:g}"
-        return f"{text}; {self._verdict(self.violations)} ({worst})"
+        text = f"{text}; {self._verdict(self.violations)} ({worst})"
+        return text if self.drawn is None else f"{text}; {self.drawn}"
 
     def __repr__(self) -> str:
         return f"<Evaluation of {self}>"
@@ -97,10 +150,14 @@ class Evaluation:
     def _repr_html_(self) -> str:
         rows = {"episodes": f"{len(self.scores)}"}
         rows["score"] = f"{self.mean:.1f} ± {self.deviation:.1f}"
+        if self.mean_cost is not None:
+            rows["cost"] = f"{self.mean_cost:.1f}"
         if self.violations is not None:
             rows["constraints"] = self._verdict(self.violations)
             rows["worst violation"] = f"{self.violations.worst_violation:+.1e}"
             rows["tolerance"] = f"{self.tolerance:g}"
+        if self.drawn is not None:
+            rows["drawn actions"] = str(self.drawn)
         return html_table("", list(rows.items()))
 
     def _verdict(self, violations: Violations) -> str:
@@ -176,10 +233,7 @@ def evaluate(
     stage = _made(env)
     try:
         player = agent_of(agent, stage, deterministic)
-        violations, exactly = None, allowed.given or 0.0
-        if given is not None:
-            violations = _violations(player.policy(), given, stage)
-            exactly = allowed.to_measure(player.policy(), violations)
+        obedience = None if given is None else _obedience(player.policy(), given, stage, allowed)
         # A model of Stable-Baselines3 draws from torch's global stream.
         with one_thread(), torch.random.fork_rng():
             starts = [Start.of(seed, number, EVALUATION) for number in range(episodes)]
@@ -187,7 +241,7 @@ def evaluate(
     finally:
         if stage is not env:
             stage.close()
-    return Evaluation.of(played, violations, exactly)
+    return Evaluation.of(played, obedience)
 
 
 def _load_what_registers(kind: type[object]) -> None:
@@ -209,10 +263,16 @@ def _made(env: str | gym.Env[Any, Any]) -> gym.Env[Any, Any]:
     )
 
 
-def _violations(
-    policy: Policy, given: Sequence[Constraint] | Rulebook, env: gym.Env[Any, Any]
-) -> Violations:
+def _obedience(
+    policy: Policy,
+    given: Sequence[Constraint] | Rulebook,
+    env: gym.Env[Any, Any],
+    allowed: Tolerance,
+) -> Obedience:
     refuse_normalised(env)
     if isinstance(given, Rulebook):  # of actions, only the environment knows the ranges
         given.check_spaces(env.observation_space, env.action_space)
-    return measure(policy, given)
+    violations = measure(policy, given)
+    constraints = given.constraints if isinstance(given, Rulebook) else given
+    exactly = allowed.to_measure(policy, violations)
+    return Obedience(policy, constraints, violations, exactly, env.action_space)

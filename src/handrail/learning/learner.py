@@ -38,7 +38,7 @@ from handrail.learning.checkpoint import (
     make_environment,
 )
 from handrail.learning.episode import EVALUATION, LEARNING, PREDICTION, Episode
-from handrail.learning.evaluation import Agent, Evaluation, agent_of
+from handrail.learning.evaluation import Agent, Evaluation, Obedience, agent_of
 from handrail.learning.normalisation import refuse_normalised
 from handrail.learning.player import AnyEnvironment, Round, make_player
 from handrail.learning.progress import goal_of, progress_line
@@ -219,10 +219,19 @@ class Learner(ABC):
             while len(played) < episodes:
                 which = Round(self.settings.seed, EVALUATION, len(played), deterministic)
                 played += self.player.play(self.policy, which)
-        if self.enforcer is None:
-            return Evaluation.of(played[:episodes], None, 0.0)
-        violations = self.enforcer.measure(self.policy)
-        return Evaluation.of(played[:episodes], violations, self.enforcer.tolerance)
+        return Evaluation.of(played[:episodes], self._obedience())
+
+    def _obedience(self) -> Obedience | None:
+        if self.rail is None:
+            return None
+        enforcer = self.rail.enforcer
+        return Obedience(
+            policy=self.policy,
+            constraints=self.rail.constraints,
+            violations=enforcer.measure(self.policy),
+            tolerance=enforcer.tolerance,
+            acts_in=self.player.spaces[1],
+        )
 
     def probabilities(self, observation: ArrayLike) -> Array:
         """π(·|s): (n_actions,) for one observation, (n, n_actions) for a batch."""

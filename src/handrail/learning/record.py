@@ -36,6 +36,7 @@ class Record:
     active: tuple[str, ...]
     influence: float | None = None
     largest_influence: float | None = None
+    cost: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -81,6 +82,7 @@ def make_records(
                 length=len(episode),
                 steps=steps,
                 terminated=episode.terminated,
+                cost=episode.cost,
                 **vars(update),
             )
         )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, logit
 from typing_extensions import override
 
@@ -144,6 +145,10 @@ class Quantity(Coordinates):
     @abstractmethod
     def comparable(self, raw: Array) -> Array:
         """Raw outputs (n, n_actions), the same whenever they decide the same."""
+
+    @abstractmethod
+    def of_actions(self, actions: NDArray[Any], n_actions: int) -> Array:
+        """Outputs (n, n_actions) of a policy that always takes these actions (n, …)."""
 
     @abstractmethod
     def raw_of(self, outputs: Array) -> Array:
@@ -307,6 +312,12 @@ class Probability(Quantity):
         return result
 
     @override
+    def of_actions(self, actions: NDArray[Any], n_actions: int) -> Array:
+        """1 of the action that is taken."""
+        result: Array = np.eye(n_actions)[actions.astype(np.intp)]
+        return result
+
+    @override
     def raw_of(self, outputs: Array) -> Array:
         """Logarithms of probabilities are logits."""
         result: Array = np.log(np.maximum(outputs, np.finfo(np.float64).tiny))
@@ -413,6 +424,10 @@ class MeanAction(Quantity):
     @override
     def comparable(self, raw: Array) -> Array:
         return raw
+
+    @override
+    def of_actions(self, actions: NDArray[Any], n_actions: int) -> Array:
+        return actions.reshape(len(actions), n_actions).astype(np.float64)
 
     @override
     def raw_of(self, outputs: Array) -> Array:

@@ -11,6 +11,7 @@ from handrail.report.episode_panels import episode_figure
 from handrail.report.estimate import Estimate
 from handrail.report.film import filmed, watch, write_film
 from handrail.report.learning_curves import (
+    cost_figure,
     influence_figure,
     loss_figure,
     score_figure,
@@ -32,6 +33,7 @@ __all__ = [
     "certify_regions",
     "change_figure",
     "compare_runs",
+    "cost_figure",
     "curves_figure",
     "episode_figure",
     "filmed",

@@ -19,13 +19,14 @@ from handrail._text import text_table
 from handrail._types import Array
 from handrail.constraints import counted, html_table
 from handrail.errors import InvalidArgument
-from handrail.learning import Record
+from handrail.learning import Record, known_costs
 from handrail.report.estimate import Estimate, probability_of_improvement
 from handrail.report.statistics import WINDOW, Spread, signed, spread
 from handrail.runs import Group, Run, open_groups
 from handrail.settings import check_count
 
 _COLUMNS = ("group", "seeds", "IQM", "median", "mean", "better than the first", "worst violation")
+_COST = "cost"  # a column only where the environment names one
 
 AnyGroup = str | Path | Group
 
@@ -41,6 +42,7 @@ class Contestant:
         scores: (n_seeds, n_episodes), as many episodes as all of them are compared after.
         pass_mark: the average score that counts as solved.
         worst_violation: of any policy that acted in these episodes; None without constraints.
+        costs: (n_seeds, n_episodes) likewise; None where the environment names none.
     """
 
     name: str
@@ -48,11 +50,16 @@ class Contestant:
     scores: Array
     pass_mark: float | None
     worst_violation: float | None
+    costs: Array | None = None
 
     def end_scores(self, last: int) -> Array:
         """(n_seeds,): the average of the last episodes; of fewer, if there are fewer."""
         end: Array = self.scores[:, -last:].mean(axis=1)
         return end
+
+    def end_cost(self, last: int) -> Spread | None:
+        """Of the same episodes."""
+        return None if self.costs is None else spread(self.costs[:, -last:].mean(axis=1))
 
 
 @final
@@ -69,6 +76,7 @@ class Standing:
         improvement: the probability that a seed of it does better than a seed of the first; None of
             the first itself.
         worst_violation: of any policy that acted; None without constraints.
+        cost: of their last episodes; None where the environment names none.
     """
 
     name: str
@@ -78,6 +86,7 @@ class Standing:
     median: float
     improvement: Estimate | None
     worst_violation: float | None
+    cost: Spread | None = None
 
     def row(self) -> tuple[str, ...]:
         """Its line in the table."""
@@ -89,6 +98,7 @@ class Standing:
             self.end.mean_in_words,
             "–" if self.improvement is None else self.improvement.words(".2f"),
             signed(self.worst_violation),
+            "–" if self.cost is None else self.cost.mean_in_words,
         )
 
 
@@ -122,6 +132,7 @@ class Comparison:
                 median=float(np.median(end)),
                 improvement=None if end is first else probability_of_improvement(end, first),
                 worst_violation=one.worst_violation,
+                cost=one.end_cost(self.last),
             )
             for one, end in zip(self.contestants, ends, strict=True)
         )
@@ -129,11 +140,22 @@ class Comparison:
     @property
     def caption(self) -> str:
         """What the columns of the table mean."""
-        return (
+        text = (
             f"{self.measure}. IQM: interquartile mean over seeds; better than the first: the "
             "probability that one of its seeds scores higher than one of the first group; both "
             "with 95 % bootstrap intervals. worst violation: of any policy that acted."
         )
+        return f"{text} cost: average of the same episodes." if self._has_costs else text
+
+    @property
+    def _has_costs(self) -> bool:
+        return any(one.costs is not None for one in self.contestants)
+
+    @property
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """The columns, and a row per group."""
+        columns = (*_COLUMNS, _COST) if self._has_costs else _COLUMNS
+        return columns, [one.row()[: len(columns)] for one in self.standings]
 
     @property
     def measure(self) -> str:
@@ -143,12 +165,12 @@ class Comparison:
         return f"Average score of the last {self.last} of {self.episodes} episodes"
 
     def __str__(self) -> str:
-        table = text_table(_COLUMNS, [one.row() for one in self.standings])
-        return "\n".join((table, self.caption, *self.remarks))
+        return "\n".join((text_table(*self._table), self.caption, *self.remarks))
 
     def _repr_html_(self) -> str:
         note = "\n".join((self.caption, *self.remarks))
-        return html_table("", [one.row() for one in self.standings], _COLUMNS, note)
+        columns, rows = self._table
+        return html_table("", rows, columns, note)
 
 
 def compare_runs(*given: AnyGroup, episodes: int | None = None, last: int = WINDOW) -> Comparison:
@@ -267,12 +289,14 @@ def _contestant(name: str, group: Group, kept: list[list[Record]]) -> Contestant
         for record in records
         if record.violation_before is not None
     ]
+    costs = [known_costs(record.cost for record in records) for records in kept]
     return Contestant(
         name=name,
         folder=group.folder,
         scores=np.array([[record.score for record in records] for records in kept]),
         pass_mark=group.runs[0].rulebook.pass_mark,
         worst_violation=max(violations) if violations else None,
+        costs=np.array(costs) if all(costs) else None,
     )
 
 

@@ -65,6 +65,23 @@ def influence_figure(runs: AnyRuns) -> Figure:
     return figure
 
 
+def cost_figure(runs: AnyRuns) -> Figure:
+    """What their episodes cost; of environments that name a cost."""
+    records = _records(recorded_runs(runs))
+    if not have_costs(records):
+        raise InvalidArgument(
+            'These runs have recorded no cost: their environment names none in info["cost"].'
+        )
+    figure = new_figure(*_SIZE)
+    draw_costs(figure.subplots(), records)
+    return figure
+
+
+def have_costs(runs: Runs) -> bool:
+    """Whether any episode has recorded a cost."""
+    return any(record.cost is not None for records in runs for record in records)
+
+
 def have_influence(runs: Runs) -> bool:
     """Whether any update has recorded what it changed elsewhere."""
     return any(record.influence is not None for records in runs for record in records)
@@ -76,16 +93,16 @@ def _records(runs: Sequence[Run]) -> Runs:
 
 def draw_scores(axes: Axes, runs: Runs, pass_mark: float | None) -> None:
     """Every seed's score, the mean over seeds, and its average over the last 100 episodes."""
-    scores = _table(runs, lambda record: record.score)
-    _draw_seeds(axes, scores)
-    mean = mean_over_seeds(scores)
-    axes.plot(mean, color=BLUE, linewidth=1.6, label=_mean_of(runs))
-    if len(mean) >= 20:
-        average = trailing_average(mean, 100)
-        axes.plot(average, color=ORANGE, linewidth=2.0, label="average so far, of at most 100")
+    _draw_with_average(axes, runs, _table(runs, lambda record: record.score))
     if pass_mark is not None:
         axes.axhline(pass_mark, color="black", linestyle=":", linewidth=1.2, label="pass mark")
     label_curves(axes, "score")
+
+
+def draw_costs(axes: Axes, runs: Runs) -> None:
+    """Every seed's cost of an episode, the mean over seeds, and its average over the last 100."""
+    _draw_with_average(axes, runs, _table(runs, lambda record: record.cost or 0.0))
+    label_curves(axes, "cost of an episode")
 
 
 def draw_losses(axes: Axes, runs: Runs) -> None:
@@ -132,6 +149,15 @@ def label_curves(axes: Axes, what: str, columns: int = 4) -> None:
     axes.legend(
         fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, frameon=False
     )
+
+
+def _draw_with_average(axes: Axes, runs: Runs, table: Array) -> None:
+    _draw_seeds(axes, table)
+    mean = mean_over_seeds(table)
+    axes.plot(mean, color=BLUE, linewidth=1.6, label=_mean_of(runs))
+    if len(mean) >= 20:
+        average = trailing_average(mean, 100)
+        axes.plot(average, color=ORANGE, linewidth=2.0, label="average so far, of at most 100")
 
 
 def _mean_of(runs: Runs) -> str:

@@ -15,6 +15,8 @@ from handrail.report.comparison_panels import curves_figure, standings_figure
 from handrail.report.drawing import save_figure
 from handrail.report.episode_panels import draw_episode, first_episode
 from handrail.report.learning_curves import (
+    cost_figure,
+    have_costs,
     have_influence,
     influence_figure,
     loss_figure,
@@ -56,6 +58,8 @@ def write_pictures(runs: AnyRuns, folder: str | Path, plane: Plane | None = None
         "loss": loss_figure(found),
         "violation": violation_figure(found),
     }
+    if have_costs([run.records() for run in found]):
+        figures["cost"] = cost_figure(found)
     if have_influence([run.records() for run in found]):
         figures["influence"] = influence_figure(found)
     subject = Subject.of(found[0])

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike
 
 from handrail._text import text_table
 from handrail.constraints import html_table
-from handrail.learning import Record
+from handrail.learning import Record, known_costs
 from handrail.report.estimate import over_seeds
 from handrail.report.subject import AnyRuns, recorded_runs
 
 _COLUMNS = ("seed", "episodes", "first 100", "last 100", "passes from", "worst violation")
+_COST = "cost"  # a column only where the environment names one
 
 WINDOW = 100  # episodes of the average that decides whether an environment is solved
 
@@ -32,6 +33,7 @@ class SeedSummary:
         last: average score of the last 100.
         to_pass: the episode at which the first 100-episode average that passes begins.
         worst_violation: of any policy that acted; None without constraints.
+        cost: average cost of the last 100 episodes; None where the environment names none.
     """
 
     seed: int
@@ -40,6 +42,7 @@ class SeedSummary:
     last: float
     to_pass: int | None
     worst_violation: float | None
+    cost: float | None = None
 
     def row(self) -> tuple[str, ...]:
         """Its line in the table."""
@@ -50,6 +53,7 @@ class SeedSummary:
             f"{self.last:.1f}",
             "–" if self.to_pass is None else f"episode {self.to_pass}",
             signed(self.worst_violation),
+            "–" if self.cost is None else f"{self.cost:.1f}",
         )
 
 
@@ -104,11 +108,21 @@ class GroupSummary:
         found = [one.worst_violation for one in self.seeds if one.worst_violation is not None]
         return max(found) if found else None
 
+    @property
+    def cost(self) -> Spread | None:
+        """Average cost of the last 100 episodes, over the seeds that have one."""
+        found = [one.cost for one in self.seeds if one.cost is not None]
+        return spread(found) if found else None
+
     def __str__(self) -> str:
-        return f"{text_table(_COLUMNS, self._rows())}\n{self.caption}"
+        return f"{text_table(self._columns, self._rows())}\n{self.caption}"
 
     def _repr_html_(self) -> str:
-        return html_table("", self._rows(), _COLUMNS, self.caption)
+        return html_table("", self._rows(), self._columns, self.caption)
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        return _COLUMNS if self.cost is None else (*_COLUMNS, _COST)
 
     @property
     def caption(self) -> str:
@@ -118,6 +132,8 @@ class GroupSummary:
             text += (
                 f" passes from: where the first 100-episode average of {self.pass_mark:g} begins."
             )
+        if self.cost is not None:
+            text += " cost: average of the last 100 episodes."
         if len(self.seeds) > 1:
             text += " IQM: interquartile mean with its 95 % bootstrap interval."
         return text
@@ -135,10 +151,19 @@ class GroupSummary:
                     self.last.mean_in_words,
                     self._passed,
                     worst,
+                    "" if self.cost is None else self.cost.mean_in_words,
                 ),
-                ("IQM", "", self.first.iqm_in_words, self.last.iqm_in_words, "", ""),
+                (
+                    "IQM",
+                    "",
+                    self.first.iqm_in_words,
+                    self.last.iqm_in_words,
+                    "",
+                    "",
+                    "" if self.cost is None else self.cost.iqm_in_words,
+                ),
             ]
-        return rows
+        return [row[: len(self._columns)] for row in rows]
 
     @property
     def _passed(self) -> str:
@@ -168,6 +193,7 @@ def summarise(seed: int, records: Sequence[Record], pass_mark: float | None) -> 
     """One run in numbers; there must be at least one record."""
     scores = np.array([record.score for record in records])
     violations = [r.violation_before for r in records if r.violation_before is not None]
+    costs = known_costs(r.cost for r in records)[-WINDOW:]
     return SeedSummary(
         seed=seed,
         episodes=len(records),
@@ -175,6 +201,7 @@ def summarise(seed: int, records: Sequence[Record], pass_mark: float | None) -> 
         last=float(scores[-WINDOW:].mean()),
         to_pass=None if pass_mark is None else episodes_to_pass(scores, pass_mark),
         worst_violation=max(violations) if violations else None,
+        cost=float(np.mean(costs)) if costs else None,
     )
 
 
