@@ -11,7 +11,8 @@ from scipy.special import expit, logit
 import handrail as hr
 from handrail.policies import MEAN, PROBABILITY
 from handrail.proof import Remainder, at_least, at_most
-from handrail.proof.state_margin import Extent, state_margin
+from handrail.proof.extent import Extent
+from handrail.proof.state_margin import state_margin
 from tests.conftest import sharpen, spaces
 from tests.proof.test_state_margin import gaussian
 
@@ -102,7 +103,7 @@ def test_violations_of_margins_in_closed_form(margin: float) -> None:
 def test_violations_of_bounds_that_depend_on_the_state_are_worst_within_their_range() -> None:
     """σ(l) - σ(l + m) is largest at l = -m/2, which bounds from 0.2 to 0.9 reach."""
     bound = hr.Formula("0.2 + 0.7*x", ["x"])
-    extent = Extent(np.zeros(1), np.ones(1))
+    extent = Extent(np.zeros((1, 1)), np.ones((1, 1)))
     margin = state_margin(PROBABILITY, [1.0, 0.0], bound, 1.0, extent, 1.0)
     assert margin.violation(-1.0) == pytest.approx(expit(0.5) - expit(-0.5), rel=1e-9)
     assert margin.violation(-8.0) == pytest.approx(0.9 - expit(logit(0.9) - 8.0), rel=1e-9)

@@ -196,10 +196,79 @@ def test_a_certificate_says_which_function_it_was(tmp_path: Any) -> None:
         verify_certificates(path, policy, [other])
 
 
-def test_where_a_formula_may_have_no_value_nothing_is_proven() -> None:
-    """x² - x + 0.5 is at least 0.25, but intervals cannot tell over the whole region."""
+BENDS = "x**2 - x + 0.5"  # at least 0.25, but intervals see -0.5 over the whole box
+
+
+@pytest.mark.parametrize("weight", ["1", f"1 + 0.1*log({BENDS})"])
+@pytest.mark.parametrize("bound", [f"log({BENDS})", f"0.2/({BENDS})", f"sqrt({BENDS})"])
+def test_what_is_bounded_on_cells_only_is_proven_on_them(weight: str, bound: str) -> None:
+    """Just inside is proven, just outside is found, as the whole region's bound would say."""
     policy = gaussian(0, [10], "tanh")
-    for weight in ("1", "1 + 0.1*log(x**2 - x + 0.5)"):
-        action = hr.Mean({0: hr.Formula(weight, NAMES)})
-        rule = hr.AtMost(hr.Formula("9 + log(x**2 - x + 0.5)", NAMES), action, BOX)
-        assert hr.certify(policy, rule).status == "unknown"
+    action = hr.Mean({0: hr.Formula(weight, NAMES)})
+    limit = hr.Formula(bound, NAMES)
+    off = worst(policy, hr.AtMost(limit, action, BOX))
+    inside = hr.certify(policy, hr.AtMost(with_offset(limit, off + 0.05), action, BOX))
+    assert inside.certified, str(inside)
+    assert inside.slack is not None
+    assert 0.0 <= inside.slack <= 0.05 + 1e-9
+    outside = hr.certify(policy, hr.AtMost(with_offset(limit, off - 0.01), action, BOX))
+    assert outside.status == "counterexample"
+
+
+def test_probabilities_have_bounds_that_are_possible_on_cells_only() -> None:
+    """Up to 0.7, but intervals see a pole, and no log-odds."""
+    policy = categorical(0, [16], "relu")
+    limit = hr.Formula(f"0.1 + 0.15/({BENDS})", NAMES)
+    off = worst(policy, hr.AtMost(limit, 0, BOX))
+    assert 0.0 < off < 0.2
+    inside = hr.certify(policy, hr.AtMost(with_offset(limit, off + 0.02), 0, BOX))
+    assert inside.certified, str(inside)
+    outside = hr.certify(policy, hr.AtMost(with_offset(limit, off - 0.01), 0, BOX))
+    assert outside.status == "counterexample"
+
+
+@pytest.mark.parametrize(
+    ("beside", "text"),
+    [
+        (hr.Ball([0.6, 0.0, 0.5], 0.5), "0.1/((x - 0.1)**2 + (y + 0.5)**2 + (z - 1)**2)"),
+        (
+            hr.Union([hr.Box([-1, 0, 0.2], [-0.3, 0, 0.9]), hr.Box([0.3, 0, 0.2], [1, 0, 0.9])]),
+            "0.1/x**2",
+        ),
+    ],
+    ids=["ball", "on both sides"],
+)
+def test_regions_beside_a_pole(beside: Any, text: str) -> None:
+    """The box around the region holds the pole; no state does."""
+    policy = gaussian(1, [10], "tanh")
+    limit = hr.Formula(text, NAMES)
+    off = worst(policy, hr.AtMost(limit, hr.Mean(0), beside))
+    inside = hr.certify(policy, hr.AtMost(with_offset(limit, off + 0.05), hr.Mean(0), beside))
+    assert inside.certified, str(inside)
+    outside = hr.certify(policy, hr.AtMost(with_offset(limit, off - 0.05), hr.Mean(0), beside))
+    assert outside.status == "counterexample"
+
+
+def test_points_on_both_sides_of_a_pole_are_evaluated() -> None:
+    policy = gaussian(0, [10], "tanh")
+    points = hr.Points([[-0.5, 0.0, 0.5], [0.5, 0.0, 0.5]])
+    values = policy.outputs(points.states)[:, 0]
+    high = hr.AtMost(
+        hr.Formula(f"1/x**2 + {float(values.max()) - 3.9!r}", NAMES), hr.Mean(0), points
+    )
+    assert hr.certify(policy, high).certified
+    low = hr.AtMost(
+        hr.Formula(f"1/x**2 + {float(values.max()) - 4.1!r}", NAMES), hr.Mean(0), points
+    )
+    assert hr.certify(policy, low).status == "counterexample"
+
+
+@pytest.mark.parametrize("pole", ["x", "x - 0.3", "(x - 0.3)**2"])
+def test_what_is_unbounded_is_refused_with_the_state(pole: str) -> None:
+    policy = gaussian(0, [10], "tanh")
+    rule = hr.AtMost(hr.Formula(f"9 + 1/({pole})**2", NAMES), hr.Mean(0), BOX)
+    answer = hr.certify(policy, rule)
+    assert answer.status == "unknown"
+    where = "0" if pole == "x" else "0.3"
+    assert f"has no bound near ({where}, " in answer.reason
+    assert "leave such states out" in answer.reason

@@ -15,10 +15,12 @@ from typing_extensions import override
 
 from handrail._types import Array, Indices
 from handrail.constraints import Demand, is_bound, weighted_range
+from handrail.formulas import Formula
 from handrail.policies import MEAN, Quantity
 from handrail.proof.bounder import NO_DEADLINE, Bounder, Bounds, Deadline
+from handrail.proof.extent import Extent
 from handrail.proof.margin import Margin, at_least, at_most, kept_by_range
-from handrail.proof.state_margin import Extent, loosened, state_margin
+from handrail.proof.state_margin import loosened, state_margin
 from handrail.regions import Cells
 
 # The lowest and the highest outputs (n_actions,), or None if there are none.
@@ -60,6 +62,13 @@ class Claim:
         open_ = tuple(tuple(one for one in some if one.margin.can_break) for some in alternatives)
         held = [one for some in alternatives for one in some if not one.margin.can_break]
         return cls(open_, tuple((one.name, one.reach) for one in held))
+
+    @property
+    def functions(self) -> tuple[Formula, ...]:
+        """Of the state, that its margins are made of."""
+        return tuple(
+            each for sides in self.alternatives for one in sides for each in one.margin.functions
+        )
 
     @property
     def holds_anyway(self) -> bool:

@@ -25,6 +25,7 @@ from typing_extensions import override
 
 from handrail._types import Array, Indices
 from handrail.errors import InvalidPolicy
+from handrail.formulas import Formula
 from handrail.policies import MEAN, PROBABILITY, Quantity
 from handrail.regions import Cells
 
@@ -64,6 +65,11 @@ class Margin(ABC):
     @abstractmethod
     def size(self) -> float:
         """Of its constants, which are rounded with everything else."""
+
+    @property
+    def functions(self) -> tuple[Formula, ...]:
+        """Of the state, that it is made of: they must be bounded on every cell."""
+        return ()
 
     @abstractmethod
     def of_raw(self, raw: Array, states: Array) -> Array:

@@ -43,6 +43,7 @@ from handrail.proof.bounder import Bounder
 from handrail.proof.branch_and_bound import Budget, Judge, Leaves, Proof, Watch, prove
 from handrail.proof.certificate import Certificate, Certificates, Status
 from handrail.proof.claim import BoundSide, Claim, JointBound, claims_of
+from handrail.proof.extent import Extent, Ground, Unbounded
 from handrail.proof.margin import Margin, UniformMargin
 from handrail.proof.pair import Pair, difference_margins
 from handrail.proof.relaxation import Relaxation, has_lines
@@ -55,7 +56,6 @@ from handrail.proof.rounding import (
     largest_output,
 )
 from handrail.proof.slope_proof import certify_slopes
-from handrail.proof.state_margin import Extent
 from handrail.proof.vertex_bound import VertexBound
 from handrail.regions import Cover, Points, Region
 from handrail.rulebook import AnyConstraints, constraints_of
@@ -166,8 +166,18 @@ def _answered(
         return question.unknown(_COARSER)
     if isinstance(where, Points):
         return _evaluate(question, where)
-    covers = where.covers() if covers is None else covers
-    return _prove(question, where, covers, budget, watch)
+    try:
+        ground = _ground(question, where.covers() if covers is None else covers)
+    except Unbounded as unbounded:
+        return question.unknown(str(unbounded))
+    return _prove(question, where, ground, budget, watch)
+
+
+def _ground(question: Question, covers: Sequence[Cover]) -> Ground:
+    """The cells to start from, on each of which what depends on the state is bounded."""
+    whole = Ground(covers, Extent.around(covers))
+    functions = [one for claim in question.claims(whole.extent) for one in claim.functions]
+    return whole.divided(functions)
 
 
 def provable_layers(policy: Policy) -> LayerArrays:
@@ -262,7 +272,7 @@ class Question:
         """All that must be proven, of states in this extent."""
         if isinstance(self.constraint, Paired):
             return self._claims_of_differences(self.constraint)
-        largest = largest_output(self.layers, extent.low, extent.high)
+        largest = largest_output(self.layers, *extent.hull)
         return claims_of(self.alternatives, self.tolerance, extent, largest, self.ends)
 
     def _claims_of_differences(self, constraint: Paired) -> list[Claim]:
@@ -489,7 +499,7 @@ def _evaluate(question: Question, where: Points) -> Certificate:
     """At points there is nothing to prove but rounding."""
     flat = where.states.reshape(len(where), -1)
     worst, method = dict[str, float](), "evaluation"
-    for claim in question.claims(Extent(flat.min(axis=0), flat.max(axis=0))):
+    for claim in question.claims(Extent(flat, flat)):
         if claim.holds_anyway:
             if question.is_choice:
                 return question.chosen_anyway()
@@ -515,20 +525,20 @@ def _evaluate(question: Question, where: Points) -> Certificate:
 def _prove(
     question: Question,
     region: Region,
-    covers: Sequence[Cover],
+    ground: Ground,
     budget: Budget,
     watch: Watch | None,
 ) -> Certificate:
     # Over the cells, not the region: those of a curve reach beyond it.
-    low = np.min([cover.cells.low.min(axis=0) for cover in covers], axis=0)
-    high = np.max([cover.cells.high.max(axis=0) for cover in covers], axis=0)
+    covers, extent = ground.covers, ground.extent
+    low, high = extent.hull
     simplices = any(len(cover.cells.simplex_coordinates) for cover in covers)
     many = max(cover.cells.n_vertices for cover in covers) > _MANY_VERTICES
     worst, cells, method = dict[str, float](), 0, "range of the outputs"
     near: list[Array] = []
     leaves: list[Leaves] = []
     reason, remainder = "", Remainder(1.0, -np.inf, 0, 0.0, 0.0)
-    for claim in question.claims(Extent(low, high)):
+    for claim in question.claims(extent):
         if claim.holds_anyway:
             if question.is_choice:
                 return question.chosen_anyway()

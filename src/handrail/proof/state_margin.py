@@ -33,54 +33,15 @@ from handrail.constraints import Amount
 from handrail.errors import InvalidConstraint
 from handrail.formulas import Formula, StateFunction, formula_of
 from handrail.policies import MEAN, PROBABILITY, Quantity
+from handrail.proof.extent import STEEP, Extent, largest_of
 from handrail.proof.margin import LinearMargin, Local, Margin, SoftmaxMargin, UniformMargin
 from handrail.regions import Cells
-
-# Planes steeper than this, times what the bound itself is worth, are of no use.
-_STEEP = 1e4
 
 # Above whatever has no value: such a cell is not proven, but divided.
 _NOWHERE = 1e200
 
 # What is left of a slack that was computed in float64.
 _SAFE = 1.0 - 1e-12
-
-
-@final
-@dataclass(frozen=True)
-class Extent:
-    """A box around all cells of a proof.
-
-    Attributes:
-        low: (n_coordinates,).
-        high: (n_coordinates,).
-    """
-
-    low: Array
-    high: Array
-
-    def range_of(self, formula: Formula) -> tuple[float, float]:
-        """The lowest and the highest value on it, rounded outwards."""
-        low, high = formula.enclose(self.low[None], self.high[None])
-        return float(low[0]), float(high[0])
-
-    def size_of(self, formula: Formula) -> float:
-        """Of what planes around it add up to: at most so large as it pays."""
-        value = _largest(self.range_of(formula))
-        slopes = (self.range_of(formula.derivative(i)) for i in range(len(self.low)))
-        far = np.maximum(np.abs(self.low), np.abs(self.high))
-        steep = sum(_largest(one) * at for one, at in zip(slopes, far, strict=True) if at)
-        return value + 2.0 * min(float(steep), _STEEP * (1.0 + value))
-
-    def importance_of(self, formula: Formula) -> Array:
-        """How much it may bend along each coordinate (n_coordinates,), for want of better."""
-        slopes = [self.range_of(formula.derivative(i)) for i in range(len(self.low))]
-        bends = np.array([high - low for low, high in slopes])
-        return np.where(np.isfinite(bends), bends, 1.0)
-
-
-def _largest(ends: tuple[float, float]) -> float:
-    return max(abs(ends[0]), abs(ends[1]))
 
 
 @final
@@ -104,10 +65,15 @@ class ShiftedMargin(UniformMargin):
         """As the base can."""
         return self.base.can_break
 
+    @property
+    @override
+    def functions(self) -> tuple[Formula, ...]:
+        return (self.shift,)
+
     @cached_property
     def size(self) -> float:
         """With what the planes add up to: of so many terms as there are coordinates."""
-        return self.base.size + (2 + len(self.extent.low)) * self.extent.size_of(self.shift)
+        return self.base.size + (2 + self.extent.n_coordinates) * self.extent.size_of(self.shift)
 
     @override
     def of_raw(self, raw: Array, states: Array) -> Array:
@@ -173,15 +139,20 @@ class WeightedMargin(Margin):
         """Mean actions can be anything."""
         return True
 
+    @property
+    @override
+    def functions(self) -> tuple[Formula, ...]:
+        return (*self.weights, self.bound)
+
     @cached_property
     def scale(self) -> float:
         """Σ max |w| over the extent."""
-        return sum(_largest(self.extent.range_of(one)) for one in self.weights)
+        return sum(largest_of(self.extent.range_of(one)) for one in self.weights)
 
     @cached_property
     def size(self) -> float:
         """With what the planes add up to, of weights times the outputs that they multiply."""
-        terms = (2 + len(self.extent.low)) * len(self.weights)
+        terms = (2 + self.extent.n_coordinates) * len(self.weights)
         weights = sum(self.extent.size_of(one) for one in self.weights)
         of_bound = self.extent.size_of(self.bound)
         return 1.0 + terms * (of_bound + weights * (1.0 + self.largest_output)) / self.scale
@@ -226,7 +197,7 @@ class WeightedMargin(Margin):
     def importance(self) -> Array:
         return sum(
             (self.extent.importance_of(one) for one in (self.bound, *self.weights)),
-            np.zeros(len(self.extent.low)),
+            np.zeros(self.extent.n_coordinates),
         )
 
     @override
@@ -251,7 +222,7 @@ def plane_above(formula: Formula, cells: Cells) -> tuple[Array, Array]:
     band = formula.band(cells.low, cells.high)
     far = np.maximum(np.abs(cells.low), np.abs(cells.high))
     level = formula.enclose(cells.low, cells.high)[1]
-    steep = (np.abs(band.slope) * far).sum(axis=1) > _STEEP * (1.0 + np.abs(level))
+    steep = (np.abs(band.slope) * far).sum(axis=1) > STEEP * (1.0 + np.abs(level))
     slope = np.where(steep[:, None], 0.0, band.slope)
     highest = np.where(steep, level, band.highest)
     return slope, np.where(np.isfinite(band.highest), highest, _NOWHERE)
@@ -314,7 +285,7 @@ def _names(extent: Extent, amounts: Sequence[Amount]) -> tuple[str, ...]:
     for one in amounts:
         if isinstance(one, Formula):
             return tuple(one.names)
-    return tuple(f"s{i}" for i in range(len(extent.low)))
+    return tuple(f"s{i}" for i in range(extent.n_coordinates))
 
 
 def _formula(amount: Amount, names: tuple[str, ...]) -> Formula:
