@@ -93,13 +93,13 @@ def answers_per_second(drag: Drag) -> float:
     """Complete ones, while the hand moves."""
     heard: Queue[Any] = Queue()
     engine = Engine(Target(*read_file(drag.file)), (), heard.put)
-    engine.submit(AnswerText(0, drag.text(0.0), None, False, False))
+    engine.submit(AnswerText(0, drag.text(0.0), None, False))
     _next_answer(heard)
     steps = int(drag.seconds * _PER_SECOND)
     texts = [drag.text(step / steps) for step in range(steps)]
     start = time.perf_counter()
     for step, text in enumerate(texts):
-        engine.submit(AnswerText(step, text, None, False, False))
+        engine.submit(AnswerText(step, text, None, False))
         time.sleep(max(0.0, start + step / _PER_SECOND - time.perf_counter()))
     seconds = time.perf_counter() - start
     engine.end()
@@ -122,7 +122,7 @@ def processor_seconds(drag: Drag, count: int = 10) -> float:
         if step == 0:
             start = time.process_time()
         bench.draw(step, drag.text((step + 2) / (count + 2)), None)
-        packed(bench.hold(step, COARSE, with_before=False))
+        packed(bench.hold(step, COARSE))
     return (time.process_time() - start) / count
 
 

@@ -23,7 +23,7 @@ from tests.studio.conftest import TEXT
 def bench() -> Workbench:
     made = Workbench(Target(TEXT, "lean.yaml"))
     made.draw(0, TEXT, None)
-    made.hold(0, 3, with_before=False)
+    made.hold(0, 3)
     return made
 
 
@@ -61,12 +61,12 @@ def test_a_policy_learns_from_where_it_is(bench: Workbench) -> None:
     assert max(one for one in curve.violations if one is not None) <= 1e-6
     bench.adopt(trained.arrays)
     bench.draw(1, TEXT, None)
-    assert bench.hold(1, 3, with_before=False).words == "Every constraint holds already."
+    assert bench.hold(1, 3).words == "Every constraint holds already."
     state = [0.0, 0.0, 0.1, 0.0]
     assert bench.probe(state).before == bench.probe(state).outputs
     bench.adopt(None)
     bench.draw(2, TEXT, None)
-    bench.hold(2, 3, with_before=False)
+    bench.hold(2, 3)
     assert bench.probe(state).before != bench.probe(state).outputs
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -128,6 +129,7 @@ def test_a_vertex_follows_the_hand_and_a_conflict_marks_both(page: Page) -> None
     assert len(page.query_selector_all(".card.clash")) == 2
     assert len(page.query_selector_all(".shape.clash")) == 2
     assert len(page.query_selector_all(".clash-mark")) == 1
+    assert page.evaluate("() => studio.held.map.values === studio.held.before.values")
     page.click("#undo")
     answered(page)
     assert text(page) == TEXT
@@ -181,10 +183,44 @@ def test_what_is_saved_is_what_was_drawn(page: Page, studio: Studio) -> None:
     assert drawn.startswith(TEXT[: TEXT.index("settings:")].rstrip("\n"))
 
 
+def test_the_numbers_under_the_cursor_are_those_of_the_policy_on_the_map(page: Page) -> None:
+    """Before a conflict, while it stands, and when the cursor has left before it."""
+    apart, over = "[[-0.3, -0.1], [-0.1, -0.1], [-0.2, 0.1]]", "[[0, 0], [0.3, 0], [0.15, 0.3]]"
+    page.fill("textarea", TEXT)
+    answered(page)
+    held = read(page, 0.15, 0.02)
+    assert held["outputs"][1] > 0.9
+    page.fill("textarea", TEXT.replace(apart, over))
+    answered(page)
+    until(lambda: page.inner_text("#probe"))
+    before = read(page, 0.15, 0.02)
+    assert before["outputs"] == before["before"] == held["before"]
+    shown = page.inner_text("#probe").splitlines()
+    assert shown[0] == "at phi = 0.15, phi_dot = 0.02"
+    assert [float(line.partition("= ")[2]) for line in shown[1:]] == before["outputs"]
+    page.mouse.move(5, 5)
+    page.fill("textarea", TEXT)
+    answered(page)
+    assert page.inner_text("#probe") == ""
+
+
+def read(page: Page, x: float, y: float) -> dict[str, Any]:
+    """What the page is told of a state of the policy that its map shows."""
+    page.mouse.move(*place(page, x, y))
+    script = """([x, y]) => {
+      const { cursor, held } = window.studio;
+      const found = cursor.probed;
+      const is_there = found?.state[2] === x && found?.state[3] === y;
+      return is_there && found.revision === held.revision ? found : null;
+    }"""
+    until(lambda: page.evaluate(script, [x, y]))
+    return dict(page.evaluate(script, [x, y]))
+
+
 def test_the_plane_is_chosen_and_states_are_read_to_the_last_digit(page: Page) -> None:
     page.mouse.move(*place(page, 0.11, 0.05))
     until(lambda: "P(" in page.inner_text("#probe"))
-    shown = page.inner_text("#probe").splitlines()
+    shown = page.inner_text("#probe").splitlines()[1:]
     total = sum(float(line.partition("=")[2]) for line in shown)
     assert total == pytest.approx(1.0, abs=1e-15)
     page.get_by_label("Observation across").select_option("x")

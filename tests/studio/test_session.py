@@ -21,8 +21,8 @@ from handrail.studio.cards import names_of
 from handrail.studio.draft import Draft
 from handrail.studio.engine import Ended, Engine
 from handrail.studio.messages import Add, Document, Held, Note, Probed, Request, parsed
+from handrail.studio.policy_map import view_of
 from handrail.studio.session import Outbox, drawn_entry
-from handrail.studio.workbench import view_of
 from tests.studio.conftest import TEXT
 
 BOOK = parse(TEXT, "lean.yaml")
@@ -178,7 +178,7 @@ def test_a_slow_page_gets_the_newest_of_each_kind() -> None:
         outbox = Outbox()
         for revision in range(100):
             outbox.put(held(revision))
-        outbox.put(Probed(state=[0.0], outputs=[1.0], before=[0.5]))
+        outbox.put(Probed(revision=0, state=[0.0], outputs=[1.0], before=[0.5]))
         return [await outbox.take(), await outbox.take()]
 
     first, second = asyncio.run(listen())

@@ -13,11 +13,15 @@ from handrail.report import Plane
 from handrail.rulebook import parse
 from handrail.runs import make_policy
 from handrail.studio.engine import Superseded, Target
-from handrail.studio.messages import View
-from handrail.studio.workbench import Workbench, view_of
+from handrail.studio.messages import Map, View
+from handrail.studio.policy_map import view_of
+from handrail.studio.workbench import Workbench
 from tests.studio.conftest import TEXT
 
 N = 7
+
+APART = "[[-0.3, -0.1], [-0.1, -0.1], [-0.2, 0.1]]"
+CONFLICT = TEXT.replace(APART, "[[0, 0], [0.3, 0], [0.15, 0.3]]")
 
 
 @pytest.fixture
@@ -36,15 +40,13 @@ def library_policy(text: str) -> tuple[hr.Policy, hr.Enforcement]:
 
 def test_a_page_shows_what_the_library_computes(bench: Workbench) -> None:
     drawing = bench.draw(3, TEXT, None)
-    held = bench.hold(3, N, with_before=True)
+    held = bench.hold(3, N)
     policy, enforcement = library_policy(TEXT)
     assert drawing.revision == held.revision == 3
     assert held.satisfied
-    assert held.map is not None
-    assert held.before is not None
-    outputs = np.frombuffer(base64.b64decode(held.map.values)).reshape(2, N, N)
     _, _, states = Plane.of(parse(TEXT, "lean.yaml")).states(N)
-    np.testing.assert_array_equal(outputs, policy.outputs(states).T.reshape(2, N, N))
+    expected = policy.outputs(states).T.reshape(2, N, N)
+    np.testing.assert_array_equal(outputs_of(held.map), expected)
     assert enforcement.influence is not None
     names = ["x", "x_dot", "phi", "phi_dot"], ["left", "right"]
     assert held.influence == enforcement.influence.with_names(*names)
@@ -52,18 +54,48 @@ def test_a_page_shows_what_the_library_computes(bench: Workbench) -> None:
     assert bench.probe(state).outputs == policy.outputs([state])[0].tolist()
 
 
+def outputs_of(shown: Map | None) -> np.ndarray:
+    """(2, N, N)."""
+    assert shown is not None
+    return np.frombuffer(base64.b64decode(shown.values)).reshape(2, N, N)
+
+
+def test_the_map_and_the_cursor_read_one_policy_also_while_a_conflict_stands(
+    bench: Workbench,
+) -> None:
+    """That of before: not the one that was held before the conflict."""
+    _, _, states = Plane.of(parse(TEXT, "lean.yaml")).states(N)
+    for revision, text in enumerate((TEXT, CONFLICT, TEXT)):
+        bench.draw(revision, text, None)
+        held = bench.hold(revision, N)
+        assert held.satisfied == (text == TEXT)
+        read = [bench.probe(state) for state in states.tolist()]
+        assert {one.revision for one in read} == {revision}
+        shown = outputs_of(held.map).reshape(2, -1).T
+        np.testing.assert_array_equal(shown, [one.outputs for one in read])
+        before = outputs_of(held.before).reshape(2, -1).T
+        np.testing.assert_array_equal(before, [one.before for one in read])
+        assert (held.map == held.before) == (not held.satisfied)
+
+
+def test_nothing_is_read_of_a_policy_that_is_not_held_yet(bench: Workbench) -> None:
+    bench.draw(0, TEXT, None)
+    with pytest.raises(Superseded):
+        bench.probe([0.0, 0.0, 0.05, 0.0])
+
+
 def test_answers_do_not_depend_on_the_way_there(bench: Workbench) -> None:
     bench.draw(0, TEXT, None)
-    first = bench.hold(0, N, with_before=False)
+    first = bench.hold(0, N)
     bench.draw(1, TEXT.replace("right >= 0.9", "right >= 0.6"), None)
-    bench.hold(1, N, with_before=False)
+    bench.hold(1, N)
     bench.draw(2, TEXT, None)
-    assert bench.hold(2, N, with_before=False).map == first.map
+    assert bench.hold(2, N).map == first.map
 
 
 def test_verdicts_are_proven_cell_by_cell(bench: Workbench) -> None:
     bench.draw(0, TEXT, None)
-    held = bench.hold(0, N, with_before=False)
+    held = bench.hold(0, N)
     assert [one.status for one in held.verdicts] == ["holds"] * 3
     proof = bench.prove(0, lambda: None)
     assert [one.status for one in proof.verdicts] == ["proven"] * 3
@@ -76,11 +108,9 @@ def test_verdicts_are_proven_cell_by_cell(bench: Workbench) -> None:
 
 
 def test_a_conflict_names_both_and_a_state(bench: Workbench) -> None:
-    apart = "[[-0.3, -0.1], [-0.1, -0.1], [-0.2, 0.1]]"
-    over_the_other = "[[0, 0], [0.3, 0], [0.15, 0.3]]"
-    drawing = bench.draw(0, TEXT.replace(apart, over_the_other), None)
+    drawing = bench.draw(0, CONFLICT, None)
     assert not drawing.error
-    held = bench.hold(0, N, with_before=False)
+    held = bench.hold(0, N)
     assert not held.satisfied
     assert held.conflict == [0, 1]
     assert "do not exist together" in held.conflict_words
@@ -101,7 +131,7 @@ def test_other_kinds_are_cards_by_their_words_and_shapes_by_their_place(bench: W
     assert drawing.cards[2].requirements == []
     assert drawing.cards[2].sentences[0].startswith("at rest: symmetric within 0.3")
     assert [(one.entry, one.kind) for one in drawing.shapes][-1] == (2, "point")
-    held = bench.hold(0, N, with_before=False)
+    held = bench.hold(0, N)
     assert [one.status for one in held.verdicts] == ["holds"] * 3
     assert bench.prove(0, lambda: None).verdicts[0].status == "proven"
     assert "hr.Prefer(" in bench.as_python()
@@ -112,7 +142,7 @@ def test_what_is_wrong_with_a_text_is_said_as_the_library_says_it(bench: Workben
     assert drawing.error.startswith("lean.yaml, line 8: unknown action or observation 'rigt'.")
     assert drawing.line == 8
     with pytest.raises(Superseded):
-        bench.hold(0, N, with_before=False)
+        bench.hold(0, N)
 
 
 def test_a_plane_is_the_one_that_is_looked_at(bench: Workbench) -> None:
@@ -126,7 +156,7 @@ def test_a_plane_is_the_one_that_is_looked_at(bench: Workbench) -> None:
 
 def test_a_proof_that_nobody_waits_for_ends(bench: Workbench) -> None:
     bench.draw(0, TEXT, None)
-    bench.hold(0, N, with_before=False)
+    bench.hold(0, N)
 
     def moved_on() -> None:
         raise Superseded

@@ -19,11 +19,12 @@ from handrail.report.learning_curves import (
 )
 from handrail.report.plane import Plane
 from handrail.report.policy_panels import policy_figure
-from handrail.report.proof_panels import certify_regions, proof_figure
+from handrail.report.proof_panels import Answer, certify_regions, proof_figure
 from handrail.report.report import write_comparison, write_pictures
 from handrail.report.statistics import GroupSummary, Spread, summarise_runs
 
 __all__ = [
+    "Answer",
     "Comparison",
     "Estimate",
     "GroupSummary",

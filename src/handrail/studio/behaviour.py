@@ -156,7 +156,7 @@ class TrainPolicy(Job):
     @override
     def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:
         from handrail.learning import Reinforce  # noqa: PLC0415
-        from handrail.studio.workbench import weights_of  # noqa: PLC0415
+        from handrail.studio.stage import weights_of  # noqa: PLC0415
 
         book, policy = bench.on_stage(self.text, self.weights)
         settings = book.settings.learner

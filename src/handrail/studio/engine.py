@@ -57,6 +57,9 @@ class Job(ABC):
     urgency: ClassVar[int]
     """The most urgent first: answers to a hand before proofs."""
 
+    is_question: ClassVar[bool] = False
+    """Whether it changes nothing: then it is answered in the midst of a job that takes long."""
+
     @abstractmethod
     def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:
         """Do it.
@@ -103,18 +106,30 @@ class Inbox:
             chosen = min(self._waiting.values(), key=lambda job: job.urgency)
             return self._waiting.pop(type(chosen))
 
-    def has_more_urgent_than(self, job: Job) -> bool:
-        """Whether something waits that should come first."""
+    def attend(self, job: Job, bench: Workbench, report: Report) -> None:
+        """In the midst of a job: answer questions; `Superseded` where nobody waits for it now."""
         with self._changed:
-            return any(
-                one.urgency < job.urgency or type(one) is type(job)
-                for one in self._waiting.values()
-            )
+            waiting = list(self._waiting.values())
+            questions = [one for one in waiting if one.is_question]
+            others = [one for one in waiting if not one.is_question]
+            if any(one.urgency < job.urgency or type(one) is type(job) for one in others):
+                raise Superseded
+            for one in questions:
+                del self._waiting[type(one)]
+        for one in questions:
+            perform(one, bench, self, report)
 
-    def check(self, job: Job) -> None:
-        """`Superseded` where something more urgent waits."""
-        if self.has_more_urgent_than(job):
-            raise Superseded
+
+def perform(job: Job, bench: Workbench, inbox: Inbox, report: Report) -> None:
+    """Do a job; what goes wrong with it is told."""
+    try:
+        job.run(bench, inbox, report)
+    except Superseded:
+        return
+    except HandrailError as error:
+        report(Note(what="failed", text=str(error)))
+    except Exception as error:  # of somebody's environment, or ours: the page goes on
+        report(Note(what="failed", text=f"{type(error).__name__}: {error}"))
 
 
 @final
@@ -222,15 +237,7 @@ def _work(connection: Connection, target: Target, modules: Sequence[str]) -> Non
 
     bench = Workbench(target)
     while True:
-        job = inbox.take()
-        try:
-            job.run(bench, inbox, report)
-        except Superseded:
-            continue
-        except HandrailError as error:
-            report(Note(what="failed", text=str(error)))
-        except Exception as error:  # of somebody's environment, or ours: the page goes on
-            report(Note(what="failed", text=f"{type(error).__name__}: {error}"))
+        perform(inbox.take(), bench, inbox, report)
 
 
 def _receive(connection: Connection, inbox: Inbox) -> None:

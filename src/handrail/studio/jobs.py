@@ -29,14 +29,12 @@ class AnswerText(Job):
         text: as it is in the editor.
         view: the plane; None for the one that the file wants.
         resting: whether the hand rests: then the map is finer, and a proof follows.
-        with_before: whether the map of the policy before is wanted, too.
     """
 
     revision: int
     text: str
     view: View | None
     resting: bool
-    with_before: bool
 
     urgency: ClassVar[int] = 0
 
@@ -46,7 +44,7 @@ class AnswerText(Job):
         report(drawing)
         if drawing.error:
             return
-        report(bench.hold(self.revision, FINE if self.resting else COARSE, self.with_before))
+        report(bench.hold(self.revision, FINE if self.resting else COARSE))
         if self.resting:
             inbox.put(ProveText(self.revision))
 
@@ -62,9 +60,12 @@ class ProveText(Job):
 
     @override
     def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:
-        proof = bench.prove(self.revision, lambda: inbox.check(self))
+        def check() -> None:
+            inbox.attend(self, bench, report)
+
+        proof = bench.prove(self.revision, check)
         report(proof)
-        words = bench.influences(lambda: inbox.check(self))
+        words = bench.influences(check)
         verdicts = [
             one.model_copy(update={"influence": words.get(one.entry)}) for one in proof.verdicts
         ]
@@ -74,11 +75,12 @@ class ProveText(Job):
 @final
 @dataclass(frozen=True)
 class ProbeState(Job):
-    """What the policy does at a state."""
+    """What the policy does at a state; however fast a hand drags, it reads the last answer."""
 
     state: Sequence[float]
 
-    urgency: ClassVar[int] = 1
+    urgency: ClassVar[int] = -1
+    is_question: ClassVar[bool] = True
 
     @override
     def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:
@@ -100,6 +102,7 @@ class TellWeights(Job):
     """For another process, which plays."""
 
     urgency: ClassVar[int] = 1
+    is_question: ClassVar[bool] = True
 
     @override
     def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:
@@ -126,6 +129,7 @@ class TellPython(Job):
     """The constraints as Python."""
 
     urgency: ClassVar[int] = 1
+    is_question: ClassVar[bool] = True
 
     @override
     def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:

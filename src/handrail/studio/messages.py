@@ -371,9 +371,10 @@ class ProofSeen(_Message):
 
 @final
 class Probed(_Message):
-    """The policy's outputs at a state, to the last digit."""
+    """The outputs of the policy of a revision at a state, to the last digit."""
 
     kind: Literal["probed"] = "probed"
+    revision: int
     state: list[float]
     outputs: list[float]
     before: list[float]

@@ -32,7 +32,6 @@ from handrail.studio.messages import (
     Document,
     Drawing,
     EditValues,
-    Held,
     Insert,
     Look,
     Names,
@@ -123,7 +122,7 @@ class Session:
     def begin(self) -> None:
         """In the loop of the server."""
         self._loop = asyncio.get_running_loop()
-        self._ask(resting=True, with_before=True)
+        self._ask(resting=True)
         if self._compared is not None:
             self._stage.submit(TellRun(self._compared))
 
@@ -174,20 +173,11 @@ class Session:
         if isinstance(report, Drawing) and not report.error:
             self._names, self._view = report.names, report.view
         if not isinstance(report, Note):
-            self._last[_kind(report)] = self._remembered(report)
+            self._last[_kind(report)] = report
         self._tell(report)
 
-    def _remembered(self, report: BaseModel) -> BaseModel:
-        """For pages that open later: with the map of before, which comes only now and then."""
-        last = self._last.get(_kind(report))
-        if isinstance(report, Held) and isinstance(last, Held) and report.before is None:
-            return report.model_copy(update={"before": last.before})
-        return report
-
-    def _ask(self, resting: bool, with_before: bool = False) -> None:
-        self._engine.submit(
-            AnswerText(self._revision, self._history.text, self._view, resting, with_before)
-        )
+    def _ask(self, resting: bool) -> None:
+        self._engine.submit(AnswerText(self._revision, self._history.text, self._view, resting))
 
     # ---- requests
 
@@ -225,7 +215,7 @@ class Session:
     @_do.register
     def _look(self, request: Look) -> None:
         self._view = request.view
-        self._ask(request.resting, with_before=True)
+        self._ask(request.resting)
 
     @_do.register
     def _probe(self, request: Probe) -> None:

@@ -30,8 +30,9 @@ from handrail.studio.behaviour import curve_of
 from handrail.studio.cards import cards_of, names_of
 from handrail.studio.engine import Target
 from handrail.studio.messages import Shape
+from handrail.studio.policy_map import map_over, view_of
 from handrail.studio.sketch import shapes_of
-from handrail.studio.workbench import Workbench, policy_map, view_of
+from handrail.studio.workbench import Workbench
 
 # States along each axis of the map, and parallel planes along each other observation.
 _COUNT, _SLICES = 61, 7
@@ -160,8 +161,8 @@ def _looked_at(run: Run, plane: Plane) -> dict[str, Any]:
                 "along": along,
                 "shapes": [one.model_dump() for one in _untouchable(shapes_of(book, one_plane))],
                 "cells": [one.model_dump() for one in bench.cells(one_plane)],
-                "map": policy_map(policy, one_plane, _COUNT).model_dump(),
-                "before": policy_map(first, one_plane, _COUNT).model_dump(),
+                "map": map_over(one_plane, policy, _COUNT).model_dump(),
+                "before": map_over(one_plane, first, _COUNT).model_dump(),
             }
             for along, one_plane in planes
         ],

@@ -7,51 +7,30 @@ its own (`engine`), where it can be interrupted.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Sequence
-from copy import deepcopy
-from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, final
+from typing import final
 
 import numpy as np
-import torch
 
 from handrail._threads import one_thread
 from handrail._types import Array
-from handrail.constraints import Constraint, expand, measure_rows, state_in_words
-from handrail.enforcement import (
-    Enforcement,
-    References,
-    diagnose,
-    enforce,
-    impossible_overlap,
-    references_before_experience,
-)
-from handrail.errors import HandrailError, InvalidRulebook
+from handrail.constraints import Constraint
+from handrail.enforcement import Enforcement, References, enforce, references_before_experience
+from handrail.errors import HandrailError, InvalidArgument, InvalidRulebook
 from handrail.policies import Policy
-from handrail.proof import certify
-from handrail.report import Plane, certify_regions
+from handrail.report import Answer, Plane
 from handrail.rulebook import Rulebook, parse
-from handrail.runs import make_policy, open_policy
 from handrail.settings import Everywhere, Selection
 from handrail.studio.cards import cards_of, names_of
 from handrail.studio.engine import Superseded, Target
-from handrail.studio.messages import (
-    Cell,
-    Drawing,
-    Held,
-    Map,
-    Probed,
-    ProofSeen,
-    Verdict,
-    View,
-)
+from handrail.studio.messages import Cell, Drawing, Held, Probed, ProofSeen, Verdict, View
+from handrail.studio.policy_map import map_over, plane_of, view_of
 from handrail.studio.python_code import python_of
 from handrail.studio.sketch import constraints_by_entry, shapes_of
+from handrail.studio.stage import Stage, copy_of, fits, key_of, put_weights, weights_of
+from handrail.studio.verdicts import Clash, clash_of, measured_verdicts, prove_entry
 from handrail.tangent import restore, snapshot
-
-_STATES_PER_REGION = 1000
 
 _MOST_CELLS = 4000
 
@@ -60,34 +39,16 @@ _REACH_OF_AN_EDIT = 0.0
 
 
 @final
-@dataclass
-class _Stage:
-    """A first policy, and where it acts.
-
-    Attributes:
-        key: of what it was made from.
-        first: stays as it is.
-        policy: the same, to be held.
-        space: of observations.
-    """
-
-    key: tuple[object, ...]
-    first: Policy
-    policy: Policy
-    space: Any
-
-
-@final
 class Workbench:
     """A target's policy and the text that it is held to at present."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._stage: _Stage | None = None
+        self._stage: Stage | None = None
         self._book: Rulebook | None = None
         self._plane: Plane | None = None
         self._trained: list[Array] | None = None
-        self._answers: list[tuple[int, Any]] = []
+        self._answers: list[tuple[int, Answer]] = []
         self._known: tuple[Rulebook, References | None] | None = None
 
     # ---- what a text says
@@ -96,7 +57,7 @@ class Workbench:
         """The text as shapes and cards, or what is wrong with it."""
         try:
             book = parse(text, self._target.name)
-            plane = self._plane_of(book, view)
+            plane = _plane_of(book, view)
             self._prepare(book)
         except HandrailError as error:
             line = error.line if isinstance(error, InvalidRulebook) else 0
@@ -111,77 +72,51 @@ class Workbench:
             shapes=shapes,
         )
 
-    def _plane_of(self, book: Rulebook, view: View | None) -> Plane:
-        n = len(book.observations)
-        fits = view is not None and len(view.at) == n and max(view.across, view.up) < n
-        if view is None or not fits or view.across == view.up:
-            return Plane.of(book)
-        return Plane(tuple(view.at), view.across, view.up, view.across_range, view.up_range)
-
     def _prepare(self, book: Rulebook) -> None:
         """The first policy, made again only where the text asks for another one."""
-        environment, network = book.environment, book.settings.network
-        key = (
-            environment.id,
-            environment.max_episode_steps,
-            repr(environment.options),
-            book.observations,
-            book.actions,
-            book.ranges,
-            network.model_dump_json(),
-            book.settings.seed,
-        )
-        if self._stage is not None and self._stage.key == key:
+        if self._stage is not None and self._stage.key == key_of(book):
             return
-        if self._target.policy is not None:
-            opened = open_policy(self._target.policy, "The studio shows one policy", book)
-            book.check_policy(opened.policy)
-            first, space = opened.policy, opened.spaces[0]
-        else:
-            env = book.make_environment()
-            try:
-                first, space = make_policy(book, env), env.observation_space
-            finally:
-                env.close()
-        held = first.with_module(deepcopy(first.module))
-        self._stage = _Stage(key, first, held, space)
-        if self._trained is not None and fits(first, self._trained):
-            put_weights(first, self._trained)
+        stage = Stage.of(book, self._target.policy)
+        if self._trained is not None and fits(stage.first, self._trained):
+            put_weights(stage.first, self._trained)
+            stage.trained = True
+        self._stage = stage
 
     # ---- the policy that obeys it
 
-    def hold(self, revision: int, count: int, with_before: bool) -> Held:
-        """The policy held to the last good text, from its first weights, and its map.
+    def hold(self, revision: int, count: int) -> Held:
+        """The policy held to the last good text, from its first weights, and maps of both.
 
         Args:
             revision: of the text.
-            count: of states along each axis of the map.
-            with_before: give the map of the first policy as well.
+            count: of states along each axis of the maps.
         """
         start = perf_counter()
         book, plane, stage = self._ready()
+        stage.answered = None
         with one_thread():
             result, refusal = self._enforced(stage.policy, book.constraints)
+            satisfied = result is not None and result.satisfied
+            if not satisfied:  # the page shows, reads, plays and exports one policy: that of before
+                restore(stage.policy, snapshot(stage.first))
             tolerance = result.tolerance if result is not None else 0.0
-            verdicts = self._all_measured(tolerance)
-            conflict = _NO_CONFLICT
-            if result is None or not result.satisfied:
-                conflict = self._conflict(book, stage.policy)
-            shown = policy_map(stage.policy, plane, count)
-            before = policy_map(stage.first, plane, count) if with_before else None
+            verdicts = measured_verdicts(book, stage.policy, tolerance)
+            conflict = Clash() if satisfied else clash_of(book, stage.policy)
+            shown, before = map_over(plane, stage.policy, count), stage.map_before(plane, count)
         influence = None if result is None else result.influence
-        moved = result is not None and result.parameter_change
+        moved = result is not None and satisfied and result.parameter_change
+        stage.answered = revision
         return Held(
             revision=revision,
-            satisfied=result is not None and result.satisfied,
+            satisfied=satisfied,
             words=refusal if result is None else _verdict_in_words(result),
             influence=influence.with_names(book.observations, book.actions)
             if influence is not None and moved
             else "",
             verdicts=verdicts,
-            conflict=conflict.entries,
+            conflict=list(conflict.entries),
             conflict_words=conflict.words,
-            conflict_state=conflict.state,
+            conflict_state=list(conflict.state),
             seconds=perf_counter() - start,
             map=shown,
             before=before,
@@ -190,7 +125,8 @@ class Workbench:
     def as_it_is(self, revision: int) -> Held:
         """What is known of the first policy, without holding it to anything; no map."""
         start = perf_counter()
-        verdicts = self._all_measured(self._tolerance())
+        book, _, stage = self._ready()
+        verdicts = measured_verdicts(book, stage.policy, self._tolerance())
         return Held(
             revision=revision,
             satisfied=all(one.status == "holds" for one in verdicts),
@@ -200,14 +136,7 @@ class Workbench:
             seconds=perf_counter() - start,
         )
 
-    def _all_measured(self, tolerance: float) -> list[Verdict]:
-        book, _, _ = self._ready()
-        return [
-            self._measured(index, [book.constraints[i] for i in owned], tolerance)
-            for index, owned in enumerate(constraints_by_entry(book))
-        ]
-
-    def _ready(self) -> tuple[Rulebook, Plane, _Stage]:
+    def _ready(self) -> tuple[Rulebook, Plane, Stage]:
         if self._book is None or self._plane is None or self._stage is None:
             raise Superseded
         return self._book, self._plane, self._stage
@@ -219,7 +148,6 @@ class Workbench:
         book, _, stage = self._ready()
         settings = book.settings
         restore(policy, snapshot(stage.first))
-        trained = self._target.policy is not None or self._trained is not None
         try:
             result = enforce(
                 policy,
@@ -227,10 +155,9 @@ class Workbench:
                 settings.tolerance,
                 self._references(),
                 without_proof(settings.selection),
-                reach=_REACH_OF_AN_EDIT if trained else settings.reach,
+                reach=_REACH_OF_AN_EDIT if stage.trained else settings.reach,
             )
         except HandrailError as error:
-            restore(policy, snapshot(stage.first))
             return None, str(error)
         return result, ""
 
@@ -241,55 +168,6 @@ class Workbench:
             self._known = book, references_before_experience(None, stage.space, book)
         return self._known[1]
 
-    def _measured(self, entry: int, constraints: Sequence[Constraint], tolerance: float) -> Verdict:
-        """The worst of an entry's constraints: at all points, at many states of regions."""
-        book, _, stage = self._ready()
-        if not constraints:
-            return Verdict(entry=entry, status="unknown", violation=None)
-        expansion = expand(constraints, stage.policy)
-        found = measure_rows(stage.policy, expansion.rows(_STATES_PER_REGION))
-        worst, state = found.worst_violation, found.states[0].ravel()
-        where = state_in_words(state, book.observations)
-        n = len(found)
-        allowed = 0.0 if expansion.regional else tolerance
-        if worst > allowed:
-            words = f"violated by {worst:.3g} at {where}"
-            return Verdict(
-                entry=entry, status="violated", violation=worst, state=state.tolist(), words=words
-            )
-        tried = f"holds at all {n:,} states that were tried"
-        if not expansion.regional:
-            tried = f"holds at {'its state' if n == 1 else f'all of its {n:,} states'}"
-        return Verdict(
-            entry=entry, status="holds", violation=worst, state=state.tolist(), words=tried
-        )
-
-    def _conflict(self, book: Rulebook, policy: Policy) -> _Conflict:
-        """Which entries contradict each other, and where."""
-        try:
-            expansion = expand(book.constraints, policy)
-            overlap = impossible_overlap(expansion) if expansion.regional else None
-            if overlap is not None:
-                found, state = overlap
-                return self._named(book, found.labels, str(found), state.tolist())
-            conflicts = diagnose(policy, book.constraints).conflicts
-        except HandrailError as error:
-            return _Conflict([], str(error), [])
-        if not conflicts:
-            return _NO_CONFLICT
-        return self._named(book, conflicts[0].labels, str(conflicts[0]), [])
-
-    def _named(
-        self, book: Rulebook, labels: Sequence[str], words: str, state: list[float]
-    ) -> _Conflict:
-        names = [str(entry["name"]) for entry in book.source.data["constraints"]]
-        entries = {
-            max(fitting, key=lambda number: len(names[number]))
-            for label in labels
-            if (fitting := [i for i, name in enumerate(names) if label.startswith(name)])
-        }
-        return _Conflict(sorted(entries), words, state)
-
     # ---- what takes longer
 
     def prove(self, revision: int, check: Callable[[], None]) -> ProofSeen:
@@ -299,13 +177,15 @@ class Workbench:
             revision: of the text that the policy is held to.
             check: called now and then; raises `Superseded` where nobody waits any longer.
         """
-        book, plane, _ = self._ready()
+        book, plane, stage = self._ready()
         verdicts: list[Verdict] = []
         self._answers = []
         with one_thread():
-            for index, owned in enumerate(constraints_by_entry(book)):
+            for entry in range(len(constraints_by_entry(book))):
                 check()
-                verdicts.append(self._proven(index, [book.constraints[i] for i in owned], check))
+                found = prove_entry(book, stage.policy, entry, self._tolerance(), check)
+                verdicts.append(found.verdict)
+                self._answers += [(entry, answer) for answer in found.answers]
         proven = sum(one.status == "proven" for one in verdicts)
         return ProofSeen(
             revision=revision,
@@ -329,40 +209,6 @@ class Workbench:
             ]
         return found[:_MOST_CELLS]
 
-    def _proven(
-        self, entry: int, constraints: Sequence[Constraint], check: Callable[[], None]
-    ) -> Verdict:
-        book, _, stage = self._ready()
-        certificates = []
-        for one in constraints:
-            try:
-                answers = certify_regions(stage.policy, [one], lambda *_: check())
-                if getattr(one, "region", None) is None:
-                    certificates.append(certify(stage.policy, one, tolerance=self._tolerance()))
-            except HandrailError as error:
-                return Verdict(entry=entry, status="unknown", violation=None, words=str(error))
-            certificates += [answer.certificate for answer in answers]
-            self._answers += [(entry, answer) for answer in answers]
-        if not certificates:
-            words = "no proof can look into this kind of constraint"
-            return Verdict(entry=entry, status="unknown", violation=None, words=words)
-        worst = max(certificates, key=lambda one: one.worst_violation)
-        status = {"certified": "proven", "counterexample": "violated", "unknown": "unknown"}
-        state = list(worst.state or ())
-        words = "proven at every state"
-        if worst.status == "counterexample":
-            where = state_in_words(np.array(state), book.observations)
-            words = f"violated by {worst.violation:.3g} at {where}"
-        elif worst.status == "unknown":
-            words = f"not proven: {worst.reason}"
-        return Verdict(
-            entry=entry,
-            status=status[worst.status],  # type: ignore[arg-type]
-            violation=worst.worst_violation if np.isfinite(worst.worst_violation) else None,
-            state=state,
-            words=words,
-        )
-
     def _tolerance(self) -> float:
         book, _, _ = self._ready()
         return book.settings.tolerance or 1e-6
@@ -370,7 +216,7 @@ class Workbench:
     def influences(self, check: Callable[[], None]) -> dict[int, str]:
         """What each entry alone changes elsewhere, by its index."""
         book, _, stage = self._ready()
-        alone = stage.first.with_module(deepcopy(stage.first.module))
+        alone = copy_of(stage.first)
         words: dict[int, str] = {}
         with one_thread():
             for index, owned in enumerate(constraints_by_entry(book)):
@@ -388,10 +234,13 @@ class Workbench:
     # ---- questions
 
     def probe(self, state: Sequence[float]) -> Probed:
-        """What the policy does at a state, and what it did before."""
+        """What the policy of the last answer does at a state, and what it did before."""
         _, _, stage = self._ready()
+        if stage.answered is None:
+            raise Superseded
         at = np.array([state], dtype=np.float64)
         return Probed(
+            revision=stage.answered,
             state=list(state),
             outputs=stage.policy.outputs(at)[0].tolist(),
             before=stage.first.outputs(at)[0].tolist(),
@@ -413,9 +262,13 @@ class Workbench:
         if drawing.error:
             raise InvalidRulebook(drawing.error, drawing.line)
         book, _, stage = self._ready()
-        policy = stage.first.with_module(deepcopy(stage.first.module))
-        if fits(policy, weights):
-            put_weights(policy, weights)
+        policy = copy_of(stage.first)
+        if not fits(policy, weights):
+            raise InvalidArgument(
+                "The text describes another network than the one that is shown: wait for its "
+                "answer, then try again."
+            )
+        put_weights(policy, weights)
         return book, policy
 
     def as_python(self) -> str:
@@ -424,57 +277,13 @@ class Workbench:
         return python_of(book)
 
 
-def weights_of(policy: Policy) -> list[Array]:
-    """Of every layer, in float64."""
-    return [one.detach().double().numpy(force=True).copy() for one in policy.parameters]
-
-
-def fits(policy: Policy, weights: Sequence[Array]) -> bool:
-    """Whether they are of a network of this form."""
-    return [tuple(p.shape) for p in policy.parameters] == [one.shape for one in weights]
-
-
-def put_weights(policy: Policy, weights: Sequence[Array]) -> None:
-    """Into the policy, in place."""
-    restore(policy, [torch.as_tensor(one) for one in weights])
-
-
-@final
-@dataclass(frozen=True)
-class _Conflict:
-    """Entries that contradict each other; none if that is not known."""
-
-    entries: list[int]
-    words: str
-    state: list[float]
-
-
-_NO_CONFLICT = _Conflict([], "", [])
-
-
-def policy_map(policy: Policy, plane: Plane, count: int) -> Map:
-    """What a policy puts out over a plane, `count` states along each axis."""
-    _, _, states = plane.states(count)
-    outputs = policy.outputs(states)
-    values = np.ascontiguousarray(outputs.T, dtype="<f8")
-    return Map(
-        view=view_of(plane),
-        columns=count,
-        rows=count,
-        actions=outputs.shape[1],
-        values=base64.b64encode(values.tobytes()).decode(),
-    )
-
-
-def view_of(plane: Plane) -> View:
-    """A plane as a message."""
-    return View(
-        across=plane.horizontal,
-        up=plane.vertical,
-        across_range=plane.horizontal_range,
-        up_range=plane.vertical_range,
-        at=list(plane.at),
-    )
+def _plane_of(book: Rulebook, view: View | None) -> Plane:
+    """That of a view, unless the text has other observations by now."""
+    n = len(book.observations)
+    fitting = view is not None and len(view.at) == n and max(view.across, view.up) < n
+    if view is None or not fitting or view.across == view.up:
+        return Plane.of(book)
+    return plane_of(view)
 
 
 def without_proof(selection: Selection) -> Selection:

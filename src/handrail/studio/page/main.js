@@ -1,16 +1,17 @@
 // The page: what the server says becomes what is seen, what hands do becomes what is asked.
 
 import { Behaviour } from "./behaviour.js";
+import { Cursor } from "./cursor.js";
 import { Editor } from "./editor.js";
-import { byId, html, svg } from "./elements.js";
+import { byId, html } from "./elements.js";
 import { Field, MapView } from "./map.js";
+import { copy, question, toast } from "./notices.js";
+import { PlaneControl } from "./plane.js";
 import { Rules } from "./rules.js";
-import { rounded } from "./scale.js";
 import { ShapeLayer } from "./shapes.js";
 import { Channel } from "./socket.js";
 
 /** @typedef {import("./types.js").Answer} Answer */
-/** @typedef {import("./types.js").View} View */
 /** @typedef {import("./map.js").Layer} Layer */
 /** @typedef {import("./shapes.js").Tool} Tool */
 
@@ -33,20 +34,17 @@ class Page {
     this.held = null;
     /** @type {import("./types.js").ProofSeen | null} */
     this.proof = null;
-    /** @type {import("./types.js").Map | null} */
-    this.before = null;
     /** @type {Layer} */
     this.layer = { what: "output", action: 0 };
-    /** @type {View | null} */
-    this.view = null;
-    /** @type {View | null} */
-    this.home = null;
     /** @type {number | null} */
     this.chosen = null;
-    this.panning = false;
-    this.lookTimer = 0;
     this.map = new MapView(byId("map"));
     this.map.onResize = () => this.redraw();
+    this.plane = new PlaneControl(byId("sliders"), (view, resting) => {
+      this.send({ kind: "look", view, resting });
+      this.redraw();
+    });
+    this.cursor = new Cursor(this.map, byId("probe"), (state) => this.send({ kind: "probe", state }));
     this.shapes = new ShapeLayer(this.map, {
       edit: (values, gesture, resting) => this.send({ kind: "edit", values, gesture, resting }),
       add: (shape, points, radius) => {
@@ -56,7 +54,7 @@ class Page {
       insert: (path, index, item) => this.send({ kind: "insert", path, index, item }),
       remove: (path, index) => this.send({ kind: "remove", path, index }),
       choose: (entry) => this.choose(entry),
-      pan: (dx, dy, done) => this.pan(dx, dy, done),
+      pan: (dx, dy, done) => this.plane.pan(dx, dy, done),
     });
     this.rules = new Rules(byId("cards"), {
       write: (path, value, gesture, resting) => this.send({ kind: "edit", values: [{ path, value }], gesture, resting }),
@@ -68,7 +66,6 @@ class Page {
     this.behaviour = new Behaviour(byId("panel-behaviour"), (request) => this.send(request), () => this.redraw());
     this.channel = new Channel((answer) => this.hear(answer), (connected) => this.connected(connected));
     this.buttons();
-    this.pointer();
   }
 
   /** @param {Record<string, unknown>} request */
@@ -99,7 +96,8 @@ class Page {
         this.state();
         break;
       case "probed":
-        this.hearProbed(answer);
+        this.cursor.probed = answer;
+        this.drawCursor();
         break;
       case "played":
         this.behaviour.hearPlayed(answer);
@@ -122,11 +120,9 @@ class Page {
       return;
     }
     this.wrong = false;
-    const first = !this.drawing;
     const renamed = JSON.stringify(this.drawing?.names) !== JSON.stringify(drawing.names);
     this.drawing = drawing;
-    if (!this.panning || !this.view) this.view = drawing.view;
-    if (first) this.home = drawing.view;
+    this.plane.hear(drawing);
     if (renamed) this.named();
     this.shapes.shapes = drawing.shapes;
     if (drawing.revision >= (this.document?.revision ?? 0)) this.shapes.settle();
@@ -139,31 +135,25 @@ class Page {
   /** @param {import("./types.js").Held} held */
   hearHeld(held) {
     this.held = held;
-    this.before = held.before ?? this.before;
     if (this.proof && this.proof.revision !== held.revision) this.proof = null;
     this.redraw();
     this.state();
-    if (this.hovered) this.send({ kind: "probe", state: this.hovered });
+    this.cursor.askAgain();
   }
 
-  /** @param {import("./types.js").Probed} probed */
-  hearProbed(probed) {
-    const names = this.drawing?.names;
-    if (!names) return;
-    const what = names.ranges ? "mean" : "P";
-    const lines = probed.outputs.map((value, i) => `${names.ranges ? `${what} ${names.actions[i]}` : `P(${names.actions[i]})`} = ${value}`);
-    byId("probe").textContent = lines.slice(0, 4).join("\n");
-    byId("probe").title = `before: ${probed.before.join(", ")}`;
+  drawCursor() {
+    if (this.drawing?.names) this.cursor.draw(this.drawing.names, this.held?.revision ?? -1);
   }
 
   /** @param {import("./types.js").Note} notice */
   hearNotice(notice) {
-    if (notice.what === "kept") this.offer(notice.text);
-    else if (notice.what === "python") this.copy(notice.text);
-    else if (notice.what === "refused" && notice.text.includes("Save anyway")) this.ask(notice.text, "Save anyway", "save_anyway");
+    const order = (/** @type {string} */ kind) => () => this.send({ kind });
+    if (notice.what === "kept") question(`There is unsaved work of ${notice.text.replace("T", ", ")}.`, [["Restore", order("restore")], ["Discard", order("discard")]]);
+    else if (notice.what === "python") copy(notice.text);
+    else if (notice.what === "refused" && notice.text.includes("Save anyway")) question(notice.text, [["Save anyway", order("save_anyway")], ["Leave it", () => {}]], true);
     else {
       if (notice.what === "failed") this.behaviour.ended();
-      this.toast(notice.text, notice.what === "failed" || notice.what === "refused");
+      toast(notice.text, notice.what === "failed" || notice.what === "refused");
     }
   }
 
@@ -190,20 +180,33 @@ class Page {
     const place = byId("state");
     const { held } = this;
     const parts = [];
-    let bad = false;
     if (!this.online) parts.push(html("b", {}, "Not connected."), " The studio has ended, or is not reached.");
     else if (this.wrong) parts.push(html("b", {}, "The text is not valid."), " The last good answer is shown.");
     else if (!held) parts.push(html("span", { class: "busy" }, "Starting…"));
-    else if (!held.satisfied) parts.push(html("b", {}, held.conflict.length ? "Conflict." : "Not held."), ` ${held.conflict_words || held.words}. The policy before is shown.`);
-    else parts.push(html("b", {}, this.proof ? this.proof.words : "Every rule holds."), ` ${held.influence ? `Elsewhere ${held.influence}.` : held.words}`);
+    else parts.push(...this.answer(held));
     if (this.isBehind()) parts.unshift(html("span", { class: "busy", title: "An answer to the newest text is on its way" }, "● "));
-    bad = !this.online || Boolean(this.wrong) || Boolean(held && !held.satisfied);
-    place.classList.toggle("bad", bad);
+    const broken = this.verdicts().some((one) => one.status === "violated");
+    place.classList.toggle("bad", !this.online || this.wrong || broken || held?.satisfied === false);
     place.replaceChildren(...parts);
     place.title = place.textContent ?? "";
     place.dataset.revision = String(held?.revision ?? -1);
     place.dataset.proof = String(this.proof?.revision ?? -1);
     this.patience();
+  }
+
+  /**
+   * The last complete answer, in words; of a policy that breaks a rule nothing better is said.
+   * @param {import("./types.js").Held} held
+   */
+  answer(held) {
+    if (!held.satisfied) {
+      const why = (held.conflict_words || held.words).replace(/\.$/, "");
+      return [html("b", {}, held.conflict.length ? "Conflict." : "Not held."), ` ${why}. The policy before is shown.`];
+    }
+    const broken = this.verdicts().filter((one) => one.status === "violated").length;
+    const rest = ` ${held.influence ? `Elsewhere ${held.influence}.` : held.words}`;
+    if (broken) return [html("b", {}, `${broken} of ${held.verdicts.length} violated.`), rest];
+    return [html("b", {}, this.proof ? `${this.proof.words}.` : "Every rule holds where it was tried."), rest];
   }
 
   /** Somebody who waits for long may not want to wait any longer. */
@@ -231,56 +234,18 @@ class Page {
     this.layer = { what: "output", action: names.shown_action };
     select.value = `output ${names.shown_action}`;
     this.behaviour.named(names);
-    this.sliders();
-  }
-
-  sliders() {
-    const names = this.drawing?.names;
-    const { view } = this;
-    if (!names || !view) return;
-    const choice = (/** @type {"across" | "up"} */ axis, /** @type {string} */ label) => {
-      const select = html("select", { "aria-label": label }, ...names.observations.map((name, i) => new Option(name, String(i), false, i === view[axis])));
-      select.addEventListener("change", () => this.turn(axis, Number(select.value)));
-      return select;
-    };
-    /** @type {HTMLElement[]} */
-    const parts = [html("div", { class: "axes-choice" }, "Across", choice("across", "Observation across"), "up", choice("up", "Observation up"))];
-    names.observations.forEach((name, i) => {
-      if (i === view.across || i === view.up) return;
-      const reach = this.reach(i);
-      const range = html("input", { type: "range", min: reach[0], max: reach[1], step: "any", value: view.at[i], "aria-label": `Value of ${name}` });
-      const shown = html("output", {}, String(rounded(view.at[i], reach[1] - reach[0])));
-      range.addEventListener("input", () => {
-        const at = [...(this.view ?? view).at];
-        at[i] = rounded(Number(range.value), reach[1] - reach[0]);
-        shown.textContent = String(at[i]);
-        this.look({ ...(this.view ?? view), at });
-      });
-      parts.push(html("label", {}, name, shown, range));
-    });
-    byId("sliders").replaceChildren(...parts);
-  }
-
-  /**
-   * How far an observation is worth going: as far as rules speak of it, and a little more.
-   * @param {number} index
-   * @returns {[number, number]}
-   */
-  reach(index) {
-    const values = (this.drawing?.shapes ?? []).map((one) => one.middle[index]).filter((one) => one !== undefined);
-    const at = this.view?.at[index] ?? 0;
-    const most = Math.max(1, ...values.map(Math.abs), Math.abs(at)) * 1.5;
-    return [-most, most];
+    this.plane.draw();
   }
 
   redraw() {
-    const { drawing, view, held, proof } = this;
+    const { drawing, held, proof } = this;
+    const { view } = this.plane;
     const names = drawing?.names;
     if (!drawing || !names || !view) return;
     this.map.look(view);
-    const key = `${held?.revision} ${held?.seconds} ${JSON.stringify(this.layer)} ${this.before?.values.length} ${document.documentElement.dataset.theme}`;
+    const key = `${held?.revision} ${held?.seconds} ${JSON.stringify(this.layer)} ${document.documentElement.dataset.theme}`;
     if (held?.map && key !== this.painted) {
-      this.map.show(new Field(held.map, this.before, names, this.layer));
+      this.map.show(new Field(held.map, held.before, names, this.layer));
       this.painted = key;
     }
     this.map.draw(names.observations);
@@ -291,6 +256,7 @@ class Page {
     this.shapes.draw();
     this.map.drawTrails(this.behaviour.trails.checked ? (this.behaviour.played?.trails ?? []) : []);
     this.rules.draw(drawing.cards, verdicts, this.chosen, held?.conflict ?? [], held?.conflict_words ?? "");
+    this.drawCursor();
   }
 
   verdicts() {
@@ -319,67 +285,7 @@ class Page {
   /** @param {number} entry whose plane is to be shown */
   visit(entry) {
     const shape = this.drawing?.shapes.find((one) => one.entry === entry);
-    if (!shape || !this.view) return;
-    this.look({ ...this.view, at: shape.middle.map((value) => rounded(value, 1)) }, true);
-    this.sliders();
-  }
-
-  /**
-   * @param {View} view
-   * @param {boolean} [resting]
-   */
-  look(view, resting = false) {
-    this.view = view;
-    this.panning = !resting;
-    this.send({ kind: "look", view, resting });
-    clearTimeout(this.lookTimer);
-    if (!resting) this.lookTimer = setTimeout(() => this.look(/** @type {View} */ (this.view), true), 250);
-    this.redraw();
-  }
-
-  /**
-   * @param {"across" | "up"} axis
-   * @param {number} index
-   */
-  turn(axis, index) {
-    const { view } = this;
-    if (!view) return;
-    const other = axis === "across" ? "up" : "across";
-    const reach = this.reach(index);
-    const at = [...view.at];
-    if (index === view[other]) {
-      this.look({ ...view, across: view.up, up: view.across, across_range: view.up_range, up_range: view.across_range }, true);
-    } else {
-      const range = view[axis === "across" ? "across_range" : "up_range"];
-      at[view[axis]] = rounded((range[0] + range[1]) / 2, range[1] - range[0]);
-      this.look({ ...view, at, [axis]: index, [axis === "across" ? "across_range" : "up_range"]: reach }, true);
-    }
-    this.sliders();
-  }
-
-  /**
-   * @param {number} dx
-   * @param {number} dy
-   * @param {boolean} done
-   */
-  pan(dx, dy, done) {
-    const { view } = this;
-    if (!view) return;
-    const [a, b] = view.across_range;
-    const [c, d] = view.up_range;
-    this.look({ ...view, across_range: [a + dx, b + dx], up_range: [c + dy, d + dy] }, done);
-  }
-
-  /**
-   * @param {number} factor
-   * @param {import("./types.js").Pair} [around]
-   */
-  zoom(factor, around) {
-    const { view } = this;
-    if (!view) return;
-    const [x, y] = around ?? [(view.across_range[0] + view.across_range[1]) / 2, (view.up_range[0] + view.up_range[1]) / 2];
-    const nearer = (/** @type {import("./types.js").Pair} */ [a, b], /** @type {number} */ at) => /** @type {import("./types.js").Pair} */ ([at + (a - at) * factor, at + (b - at) * factor]);
-    this.look({ ...view, across_range: nearer(view.across_range, x), up_range: nearer(view.up_range, y) });
+    if (shape) this.plane.visit(shape.middle);
   }
 
   /** @param {Tool} tool */
@@ -387,44 +293,6 @@ class Page {
     if (tool === "select") this.waiting = this.drawing?.cards.length ?? 0;
     this.shapes.take(tool);
     for (const button of byId("tools").children) button.setAttribute("aria-checked", String(button.id === `tool-${tool}`));
-  }
-
-  pointer() {
-    const { root } = this.map;
-    root.addEventListener("wheel", (event) => {
-      event.preventDefault();
-      this.zoom(event.deltaY > 0 ? 1.15 : 1 / 1.15, this.map.point(event));
-    }, { passive: false });
-    let last = 0;
-    root.addEventListener("pointermove", (event) => {
-      const { view } = this;
-      if (!view || performance.now() - last < 50 || event.buttons) return;
-      last = performance.now();
-      const [x, y] = this.map.point(event);
-      const inside = x >= view.across_range[0] && x <= view.across_range[1] && y >= view.up_range[0] && y <= view.up_range[1];
-      this.cross(inside ? [x, y] : null);
-      if (!inside) return;
-      const state = [...view.at];
-      state[view.across] = x;
-      state[view.up] = y;
-      this.hovered = state;
-      this.send({ kind: "probe", state });
-    });
-    root.addEventListener("pointerleave", () => {
-      this.hovered = null;
-      this.cross(null);
-    });
-  }
-
-  /** @param {import("./types.js").Pair | null} point */
-  cross(point) {
-    const { x, y, layers } = this.map;
-    if (!point) {
-      layers.cross.replaceChildren();
-      return;
-    }
-    const [a, b] = [x.pixel(point[0]), y.pixel(point[1])];
-    layers.cross.replaceChildren(svg("path", { class: "cross", fill: "none", d: `M${a} ${y.to}V${y.from}M${x.from} ${b}H${x.to}` }));
   }
 
   buttons() {
@@ -441,12 +309,13 @@ class Page {
       this.redraw();
     });
     byId("cells").addEventListener("change", () => this.redraw());
-    byId("closer").addEventListener("click", () => this.zoom(1 / 1.4));
-    byId("farther").addEventListener("click", () => this.zoom(1.4));
-    byId("whole").addEventListener("click", () => {
-      if (this.home) this.look(this.home, true);
-      this.sliders();
-    });
+    byId("closer").addEventListener("click", () => this.plane.zoom(1 / 1.4));
+    byId("farther").addEventListener("click", () => this.plane.zoom(1.4));
+    byId("whole").addEventListener("click", () => this.plane.whole());
+    this.map.root.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      this.plane.zoom(event.deltaY > 0 ? 1.15 : 1 / 1.15, this.map.point(event));
+    }, { passive: false });
     byId("theme").addEventListener("click", () => this.theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
     const wanted = localStorage.getItem("theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
     this.theme(wanted);
@@ -488,73 +357,10 @@ class Page {
     }
   }
 
-  // ---- words
-
-  /** @param {string} when */
-  offer(when) {
-    const banner = byId("banner");
-    const restore = html("button", { type: "button" }, "Restore");
-    const discard = html("button", { type: "button" }, "Discard");
-    banner.className = "banner";
-    banner.replaceChildren(html("span", {}, `There is unsaved work of ${when.replace("T", ", ")}.`), restore, discard);
-    banner.hidden = false;
-    for (const [button, kind] of /** @type {[HTMLButtonElement, string][]} */ ([[restore, "restore"], [discard, "discard"]])) {
-      button.addEventListener("click", () => {
-        this.send({ kind });
-        banner.hidden = true;
-      });
-    }
-  }
-
-  /**
-   * @param {string} words
-   * @param {string} label
-   * @param {string} kind
-   */
-  ask(words, label, kind) {
-    const banner = byId("banner");
-    const yes = html("button", { type: "button" }, label);
-    const no = html("button", { type: "button" }, "Leave it");
-    banner.className = "banner bad";
-    banner.replaceChildren(html("span", {}, words), yes, no);
-    banner.hidden = false;
-    yes.addEventListener("click", () => {
-      this.send({ kind });
-      banner.hidden = true;
-    });
-    no.addEventListener("click", () => (banner.hidden = true));
-  }
-
-  /** @param {string} text */
-  async copy(text) {
-    try {
-      await navigator.clipboard.writeText(text);
-      this.toast("Copied as Python.");
-    } catch {
-      this.toast(text);
-    }
-  }
-
-  /**
-   * @param {string} text
-   * @param {boolean} [bad]
-   */
-  toast(text, bad = false) {
-    const place = byId("toast");
-    place.textContent = text;
-    place.classList.toggle("bad", bad);
-    place.hidden = false;
-    clearTimeout(this.toastTimer);
-    this.toastTimer = setTimeout(() => (place.hidden = true), bad ? 7000 : 2500);
-  }
-
-  /** @type {number[] | null} */
-  hovered = null;
   online = false;
   wrong = false;
   waiting = 0;
   painted = "";
-  toastTimer = 0;
   patienceTimer = 0;
 }
 

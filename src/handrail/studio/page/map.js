@@ -39,7 +39,7 @@ export class Field {
     } else {
       const first = Math.min(layer.action, map.actions - 1) * size;
       this.values.set(values.subarray(first, first + size));
-      if (layer.what === "change" && before && before.values.length === map.values.length) {
+      if (layer.what === "change" && before) {
         const old = numbers(before);
         for (let i = 0; i < size; i += 1) this.values[i] -= old[first + i];
       }

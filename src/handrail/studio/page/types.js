@@ -18,7 +18,7 @@
 /** @typedef {{kind: "held", revision: number, satisfied: boolean, words: string, influence: string, verdicts: Verdict[], conflict: number[], conflict_words: string, conflict_state: number[], seconds: number, map: Map | null, before: Map | null}} Held */
 /** @typedef {{entry: number, margin: number, outline: Pair[]}} Cell */
 /** @typedef {{kind: "proof", revision: number, verdicts: Verdict[], cells: Cell[], words: string}} ProofSeen */
-/** @typedef {{kind: "probed", state: number[], outputs: number[], before: number[]}} Probed */
+/** @typedef {{kind: "probed", revision: number, state: number[], outputs: number[], before: number[]}} Probed */
 /** @typedef {{states: number[][], actions: number[][], before: boolean}} Trail */
 /** @typedef {{kind: "played", wanted: number, scores: number[], scores_before: number[], trails: Trail[], film: string, done: boolean, words: string}} Played */
 /** @typedef {{kind: "trained", label: string, wanted: number, scores: number[], violations: (number | null)[], influences: (number | null)[], status: "running" | "paused" | "stopped" | "done"}} Trained */
