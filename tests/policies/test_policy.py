@@ -182,12 +182,6 @@ def test_environments_and_vector_environments_give_the_sizes() -> None:
             "Observations must be a Box .* Discrete\\(3\\)",
         ),
         (
-            lambda: hr.CategoricalPolicy.mlp(
-                (gym.spaces.Box(0, 1, (2,)), gym.spaces.Discrete(2, start=1))
-            ),
-            "numbered from 0",
-        ),
-        (
             lambda: hr.CategoricalPolicy.mlp((gym.spaces.Box(0, 1, (2,)), gym.spaces.Discrete(1))),
             "at least two actions",
         ),

@@ -47,6 +47,18 @@ class Corridor(gym.Env[Any, Any]):
         return np.array([self.position / self.length, 1.0], dtype=np.float32)
 
 
+class Numbered(Corridor):
+    """The corridor with actions 3 (left) and 4 (right); others are refused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = gym.spaces.Discrete(2, start=3)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.action_space.contains(action), action
+        return super().step(action - 3)
+
+
 class OneNumber(Corridor):
     """The corridor without the constant."""
 

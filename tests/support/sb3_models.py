@@ -296,7 +296,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "recurrent": (
         lambda: RecurrentPPO("MlpLstmPolicy", "CartPole-v1", n_steps=8, device="cpu"),
-        "RecurrentPPO remembers",
+        r"RecurrentPPO remembers: .*FrameStackObservation\(env, 4\) or VecFrameStack\(venv, 4\)",
     ),
     "Dict": (lambda: spaces(observations=DICT), r"observes a Dict \(MultiInput\) of .*near"),
     "Discrete observations": (

@@ -40,7 +40,7 @@ from handrail.learning.episode import (
     play,
 )
 from handrail.learning.normalisation import refuse_normalised
-from handrail.policies import Policy, check_fit, clipped, clipping, spaces_of
+from handrail.policies import Policy, check_fit, fitted, fitting, spaces_of
 from handrail.rulebook import AnyConstraints, Rulebook, load_constraints
 from handrail.settings import check_count
 
@@ -72,7 +72,7 @@ class Obedience:
         states = np.concatenate([episode.states for episode in episodes])
         actions = np.concatenate([episode.actions for episode in episodes])
         if isinstance(self.acts_in, gym.spaces.Box):
-            actions = clipped(actions, self.acts_in)
+            actions = fitted(actions, self.acts_in)
         return count_drawn(self.policy, self.constraints, states, actions, self.tolerance)
 
 
@@ -237,7 +237,7 @@ def evaluate(
         # A model of Stable-Baselines3 draws from torch's global stream.
         with one_thread(), torch.random.fork_rng():
             starts = [Start.of(seed, number, EVALUATION) for number in range(episodes)]
-            played = [play(clipping(stage), player.begin(one), one.environment) for one in starts]
+            played = [play(fitting(stage), player.begin(one), one.environment) for one in starts]
     finally:
         if stage is not env:
             stage.close()

@@ -52,7 +52,7 @@ from handrail.policies import (
     Spaces,
     as_categorical,
     check_fit,
-    clipped,
+    fitted,
 )
 from handrail.rulebook import AnyConstraints, constraints_of, observation_names
 from handrail.settings import Everywhere, LearnerSettings, check_count
@@ -258,10 +258,8 @@ class Learner(ABC):
             actions = self.policy.likeliest(outputs)
         else:
             actions = self.policy.draw(outputs, [self._chance] * len(outputs))
-        space = self.player.spaces[1]
-        if isinstance(space, gym.spaces.Box):
-            actions = clipped(actions, space)
-        return (actions[0] if single else actions), None
+        taken = fitted(actions, self.player.spaces[1])
+        return (taken[0] if single else taken), None
 
     @property
     def active_states(self) -> tuple[Array, ...]:

@@ -23,7 +23,7 @@ from handrail.learning.episode import (
     play,
     play_in_parallel,
 )
-from handrail.policies import Policy, Spaces, clipped, clipping, spaces_of
+from handrail.policies import Policy, Spaces, fitted, fitting, spaces_of, takes_as_drawn
 
 AnyEnvironment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
 
@@ -68,7 +68,7 @@ class SequentialPlayer(Player):
     """Plays in one environment."""
 
     def __init__(self, env: gym.Env[Any, Any], episodes: int) -> None:
-        self.env, self._env = env, clipping(env)
+        self.env, self._env = env, fitting(env)
         self.spaces = spaces_of(env)
         self._episodes = episodes
 
@@ -96,9 +96,9 @@ class VectorPlayer(Player):
         self.env = self._envs = envs
         self.spaces = spaces_of(envs)
         actions = self.spaces[1]
-        if isinstance(actions, gym.spaces.Box):
+        if not takes_as_drawn(actions):
             self._envs = gym.wrappers.vector.TransformAction(
-                envs, lambda drawn: clipped(drawn, actions), envs.action_space
+                envs, lambda drawn: fitted(drawn, actions), envs.action_space
             )
         self._rounds = max(1, episodes // envs.num_envs)
 

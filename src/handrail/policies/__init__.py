@@ -25,7 +25,15 @@ from handrail.policies.policy import ROWS_PER_PASS, Actions, Policy
 from handrail.policies.quantity import MEAN, PROBABILITY, Coordinates, Quantity, quantity_named
 from handrail.policies.residual import Residual
 from handrail.policies.scaler import Scaler, finite_ranges
-from handrail.policies.spaces import Spaces, action_limits, check_fit, clipped, clipping, spaces_of
+from handrail.policies.spaces import (
+    Spaces,
+    action_limits,
+    check_fit,
+    fitted,
+    fitting,
+    spaces_of,
+    takes_as_drawn,
+)
 from handrail.policies.twin_network import TwinNetwork
 
 __all__ = [
@@ -63,10 +71,10 @@ __all__ = [
     "action_limits",
     "as_categorical",
     "check_fit",
-    "clipped",
-    "clipping",
     "finite_ranges",
     "first_layer",
+    "fitted",
+    "fitting",
     "joined",
     "load_weights",
     "mirrored",
@@ -74,4 +82,5 @@ __all__ = [
     "pack_policy",
     "quantity_named",
     "spaces_of",
+    "takes_as_drawn",
 ]

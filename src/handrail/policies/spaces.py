@@ -78,11 +78,6 @@ def _pair(env_or_spaces: Any) -> tuple[Any, Any]:
 
 
 def _check_discrete(actions: gym.spaces.Discrete[Any]) -> None:
-    if actions.start != 0:
-        raise InvalidPolicy(
-            f"Actions must be numbered from 0, but {actions} starts at {actions.start}. "
-            "Wrap it with gymnasium.wrappers.TransformAction."
-        )
     if actions.n < 2:
         raise InvalidPolicy(f"A policy needs at least two actions to choose from, not {actions}.")
 
@@ -125,17 +120,28 @@ def action_limits(limits: Any, n_actions: int) -> tuple[Array, Array]:
     return low, high
 
 
-def clipping(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    """The environment, given continuous actions as it wants them: draws may exceed its range."""
+def fitting(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    """The environment, given actions as policies draw them."""
     space = env.action_space
-    if not isinstance(space, gym.spaces.Box):
+    if takes_as_drawn(space):
         return env
-    return gym.wrappers.TransformAction(env, lambda action: clipped(action, space), space)
+    return gym.wrappers.TransformAction(env, lambda action: fitted(action, space), space)
 
 
-def clipped(actions: Any, space: gym.spaces.Box) -> Any:
-    """Actions (…, n_actions) within the range, and of the precision that the space declares."""
-    return np.clip(actions, space.low, space.high).astype(space.dtype)
+def takes_as_drawn(space: gym.Space[Any]) -> bool:
+    """Whether actions need no fitting."""
+    return isinstance(space, gym.spaces.Discrete) and int(space.start) == 0
+
+
+def fitted(actions: Any, space: gym.Space[Any]) -> Any:
+    """Actions as the space takes them.
+
+    Continuous ones (…, n_actions) are drawn beyond its range, too, and are clipped to it, in the
+    precision that it declares; discrete ones are drawn from 0 on, and numbered from its start.
+    """
+    if isinstance(space, gym.spaces.Box):
+        return np.clip(actions, space.low, space.high).astype(space.dtype)
+    return actions + space.start if isinstance(space, gym.spaces.Discrete) else actions
 
 
 def check_fit(policy: Policy, spaces: Spaces) -> None:

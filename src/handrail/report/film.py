@@ -17,7 +17,7 @@ from PIL import Image
 from handrail._storage import write_atomically
 from handrail.errors import EnvironmentFailure, InvalidArgument
 from handrail.learning import Episode, Start, drawing, greedy, play
-from handrail.policies import Policy, clipping
+from handrail.policies import Policy, fitting
 from handrail.runs import Run
 
 _SCREEN = "SDL_VIDEODRIVER"
@@ -96,7 +96,7 @@ def play_episodes(
     for number in range(episodes):
         start = Start.of(seed, number, _STREAM)
         act = greedy(policy) if deterministic else drawing(policy, start.rng)
-        played.append(play(clipping(env), act, start.environment))
+        played.append(play(fitting(env), act, start.environment))
     return played
 
 

@@ -55,6 +55,7 @@ def policy_of(module: RLModule) -> Policy:
     bare = module.unwrapped()
     _refuse_other_ways_to_act(bare)
     _refuse_observations(bare.observation_space)
+    _refuse_shifted_actions(bare.action_space)
     for name, part, known in _containers(bare):
         _refuse_unknown(name, part, known)
     layers = nn.Sequential(bare.encoder.actor_encoder.net.mlp, bare.pi.net.mlp)
@@ -86,6 +87,16 @@ def _refuse_observations(space: gym.Space[Any]) -> None:
         raise InvalidPolicy(
             f"Constraints speak of states as lists of numbers, but this module observes {space}. "
             "Wrap the environment with gymnasium.wrappers.FlattenObservation."
+        )
+
+
+def _refuse_shifted_actions(space: gym.Space[Any]) -> None:
+    """RLlib gives its environment 0, 1, … whatever the numbers of the actions are."""
+    if isinstance(space, gym.spaces.Discrete) and int(space.start) != 0:
+        raise InvalidPolicy(
+            f"RLlib numbers actions from 0, but this module acts in {space}, so it does other "
+            "actions than it means. Wrap the environment: gymnasium.wrappers.TransformAction(env, "
+            f"lambda action: action + {space.start}, gymnasium.spaces.Discrete({space.n}))."
         )
 
 

@@ -319,12 +319,8 @@ def _refuse_other_kinds(env: Environment, spec: EnvironmentSpec, spot: Spot) -> 
         raise spot.error(
             f"{spec.id} observes {observations}, but constraints need a Box of numbers."
         )
-    if isinstance(actions, gym.spaces.Discrete):
-        if int(actions.start) != 0:
-            raise spot.error(
-                f"the actions of {spec.id} are numbered from {actions.start}, not from 0."
-            )
-    elif not isinstance(actions, gym.spaces.Box) or len(actions.shape) != 1:
+    known = isinstance(actions, gym.spaces.Discrete | gym.spaces.Box)
+    if not known or len(actions.shape or ()) > 1:
         raise spot.error(
             f"{spec.id} acts in {actions}, but constraints need Discrete actions or a list of "
             "numbers (a Box of one axis)."

@@ -12,11 +12,16 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 
 from handrail.errors import InvalidArgument
 from handrail.learning import Act, Agent, Start, agent_of
-from handrail.sb3.policy import policy_of, refuse_normalised_observations
+from handrail.sb3.policy import (
+    policy_of,
+    refuse_normalised_observations,
+    refuse_shifted_actions,
+)
 
 
 @agent_of.register
 def _agent_of_model(model: BaseAlgorithm, env: gym.Env[Any, Any], deterministic: bool) -> Agent:
+    refuse_shifted_actions(model)
     refuse_normalised_observations(model)
     _refuse_other_spaces(model, env)
     masks = _masks(model, env)

@@ -66,6 +66,7 @@ def policy_of(model: BaseAlgorithm) -> Policy:
             and `std` is a copy of what log_std says now: it does not follow a model that learns on.
     """
     policy = _actor_critic(model)
+    refuse_shifted_actions(model)
     refuse_normalised_observations(model)
     _refuse_observations(policy.observation_space)
     policy.set_training_mode(False)
@@ -84,6 +85,25 @@ def refuse_changed(policy: ActorCritic, found: Policy) -> None:
     """Refuse a network that no longer acts by the layers that were found in it."""
     _refuse_other_ways_to_act(policy)
     _compare(policy, found)
+
+
+def refuse_shifted_actions(model: BaseAlgorithm) -> None:
+    """Stable-Baselines3 gives its environment 0, 1, … whatever the numbers of the actions are."""
+    space = model.action_space
+    start = getattr(space, "start", 0)
+    if np.any(start):
+        raise InvalidPolicy(
+            f"Stable-Baselines3 numbers actions from 0, but this environment acts in {space}, so "
+            "the model does other actions than it means. Wrap the environment: gymnasium.wrappers."
+            f"TransformAction(env, lambda action: action + {start}, {_from_zero(space)})."
+        )
+
+
+def _from_zero(space: gym.Space[Any]) -> str:
+    """The same actions, numbered from 0."""
+    if isinstance(space, gym.spaces.Discrete):
+        return f"gymnasium.spaces.Discrete({space.n})"
+    return f"gymnasium.spaces.MultiDiscrete({space.nvec.tolist()})"  # type: ignore[attr-defined]
 
 
 def refuse_normalised_observations(model: BaseAlgorithm) -> None:
@@ -122,7 +142,9 @@ def _actor_critic(model: Any) -> ActorCritic:
     if hasattr(policy, "lstm_actor"):
         raise InvalidPolicy(
             f"{name} remembers: what its {kind} does depends on more than the observation, so "
-            f"constraints at states say nothing about it. Handrail works with {WHAT_WORKS}."
+            "constraints at states say nothing about it. Show a policy without memory the last "
+            "few observations: PPO, with gymnasium.wrappers.FrameStackObservation(env, 4) or "
+            "VecFrameStack(venv, 4); constraints then speak of these."
         )
     if any(not hasattr(policy, part) for part in _PARTS):
         raise InvalidPolicy(

@@ -74,11 +74,11 @@ class PlayEpisodes(Job):
     def _episode(self, env: gym.Env[Any, Any], policy: Policy, seed: int, number: int) -> Episode:
         """As `evaluate` plays it."""
         from handrail.learning import EVALUATION, Start, drawing, greedy, play  # noqa: PLC0415
-        from handrail.policies import clipping  # noqa: PLC0415
+        from handrail.policies import fitting  # noqa: PLC0415
 
         start = Start.of(seed, number, EVALUATION)
         act = greedy(policy) if self.deterministic else drawing(policy, start.rng)
-        return play(clipping(env), act, start.environment)
+        return play(fitting(env), act, start.environment)
 
     def _film(
         self, make: Callable[[str | None], gym.Env[Any, Any]], policy: Policy, seed: int
