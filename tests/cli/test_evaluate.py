@@ -116,3 +116,38 @@ def test_fresh_states(handrail: Caller, tmp_path: Path) -> None:
     run.learn()
     _, out, _ = handrail("evaluate", run.folder, "--episodes", "1", "--fresh", "3000")
     assert "On 3,000 fresh states of the regions: 0 violated (0.00%)" in out
+
+
+def test_the_best_policy_of_a_run(handrail: Caller, tmp_path: Path) -> None:
+    settings = {"episodes": 105, "step_size": 0.1}
+    run = Run.create(tmp_path / "run", with_settings(parse(TEXT, "corridor"), **settings))
+    run.learn()
+    best = run.best()
+    which = f"best policy, after {best.checkpoint.progress.episodes} episodes, of which the last"
+    code, out, _ = handrail("evaluate", run.folder, "--best", "--episodes", "2")
+    assert code == 0
+    assert f"seed 4 ({which} 100 averaged {best.average:.1f}): 2 episodes: " in out
+    _, by_file, _ = handrail(
+        *("evaluate", run.folder, "--best", "--constraints", run.folder / "constraints.yaml"),
+        *("--episodes", "2"),
+    )
+    assert which in by_file
+    code, out, _ = handrail("prove", run.folder, "--best")
+    assert (code, which in out) == (0, True)
+    certificate = run.folder / "best.certificate.json"
+    code, out, _ = handrail("verify", certificate, run.folder, "--best")
+    assert code == 0
+    assert f"{certificate} holds." in out
+    code, _, error = handrail("verify", certificate, run.folder)
+    assert code == 2
+    assert "other weights" in error
+    code, out, _ = handrail("export", run.folder, "--best", "--format", "numpy")
+    assert code == 0
+    assert which in out
+    exported = hr.export.open_export(run.folder / "best.npz").policy
+    states = run.best_agent().policy.outputs([[0.3, 1.0]])
+    assert exported.outputs([[0.3, 1.0]]).tolist() == states.tolist()
+    run.agent().save(tmp_path / "agent.safetensors")
+    code, _, error = handrail("evaluate", tmp_path / "agent.safetensors", "--best")
+    assert code == 2
+    assert "Only a run keeps its best policy beside its last" in error

@@ -11,7 +11,7 @@ import typer
 
 import handrail as hr
 from handrail.cli.console import note, say, say_json, show
-from handrail.cli.options import Deterministic, Imports, Json, import_modules
+from handrail.cli.options import Best, Deterministic, Imports, Json, import_modules, open_one
 from handrail.errors import InvalidArgument
 
 
@@ -48,6 +48,7 @@ def evaluate(
     fresh: Annotated[
         int, typer.Option(min=0, help="Measure regions on so many fresh states in all, too.")
     ] = 0,
+    best: Best = False,
     json: Json = False,
     modules: Imports = None,
 ) -> None:
@@ -56,10 +57,11 @@ def evaluate(
     if path.is_dir() and constraints is None:
         runs = hr.runs.open_runs(path)
         played: Iterator[_Played] = (
-            _evaluate_run(run, episodes, deterministic, fresh) for run in runs
+            _evaluate_run(run, _last_or_best(run, best), episodes, deterministic, fresh)
+            for run in runs
         )
     else:
-        played = _evaluate_policy(path, constraints, episodes, deterministic, fresh)
+        played = _evaluate_policy(path, constraints, episodes, deterministic, fresh, best)
     if json:
         say_json({"policies": [_fields(one, rows) for one in played]})
         return
@@ -68,11 +70,16 @@ def evaluate(
 
 
 def _evaluate_policy(
-    path: Path, constraints: str | None, episodes: int, deterministic: bool, fresh: int
+    path: Path,
+    constraints: str | None,
+    episodes: int,
+    deterministic: bool,
+    fresh: int,
+    best: bool,
 ) -> Iterator[_Played]:
     """The one policy in a file, or of a run by other constraints."""
     book = None if constraints is None else hr.load_rulebook(constraints)
-    opened = hr.runs.open_policy(path, "Other constraints are measured of one policy", book)
+    opened = open_one(path, "Other constraints are measured of one policy", book, best)
     source = opened if book is None else opened.with_constraints_of(book)
     evaluation = hr.evaluate(
         source.policy,
@@ -88,12 +95,27 @@ def _evaluate_policy(
     yield _Played(source.description, source.note, evaluation, measured)
 
 
-def _evaluate_run(run: hr.Run, episodes: int, deterministic: bool, fresh: int) -> _Played:
+def _last_or_best(run: hr.Run, best: bool) -> tuple[hr.learning.Learner, str]:
+    """A policy of a run, and which it is."""
+    if best:
+        agent = run.best_agent()
+        return agent, hr.runs.best_in_words(run, agent)
     agent = run.agent()
     learned = hr.constraints.counted(agent.episodes, "episode")
     behind = len(run.records()) - agent.episodes
     late = f", {behind} behind what was recorded: resume it first" if behind > 0 else ""
-    who = f"seed {run.seed} (policy after {learned}{late})"
+    return agent, f"policy after {learned}{late}"
+
+
+def _evaluate_run(
+    run: hr.Run,
+    policy: tuple[hr.learning.Learner, str],
+    episodes: int,
+    deterministic: bool,
+    fresh: int,
+) -> _Played:
+    agent, which = policy
+    who = f"seed {run.seed} ({which})"
     evaluation = agent.evaluate(episodes, deterministic)
     measured = None
     if fresh:

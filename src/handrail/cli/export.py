@@ -12,7 +12,15 @@ import typer
 
 import handrail as hr
 from handrail.cli.console import note, say, say_json
-from handrail.cli.options import Imports, Json, import_modules, refuse_ending, refuse_existing
+from handrail.cli.options import (
+    Best,
+    Imports,
+    Json,
+    import_modules,
+    open_one,
+    refuse_ending,
+    refuse_existing,
+)
 from handrail.cli.prove import Cells, Seconds
 from handrail.errors import InvalidArgument
 
@@ -61,6 +69,7 @@ def export(
             "--prove", help="Prove the constraints of the very file; the certificate goes inside."
         ),
     ] = False,
+    best: Best = False,
     cells: Cells = 200_000,
     seconds: Seconds = 60.0,
     json: Json = False,
@@ -72,7 +81,7 @@ def export(
         _refuse_other_format(target, kind)
         refuse_ending(target, _ENDINGS[kind], f"A policy in the format {kind.value}")
     book = None if constraints is None else hr.load_rulebook(constraints)
-    opened = hr.runs.open_policy(path, "A file holds one policy", book)
+    opened = open_one(path, "A file holds one policy", book, best)
     source = opened if book is None else opened.with_constraints_of(book)
     file = source.stem.with_name(source.stem.name + _ENDINGS[kind]) if target is None else target
     refuse_existing(file, "--out")

@@ -33,6 +33,11 @@ Deterministic = Annotated[
     bool, typer.Option("--deterministic", help="Always the most probable action.")
 ]
 
+Best = Annotated[
+    bool,
+    typer.Option("--best", help="Of a run, the policy whose last 100 episodes scored best."),
+]
+
 Json = Annotated[
     bool, typer.Option("--json", help="Answer as JSON, with nothing else on standard output.")
 ]
@@ -61,6 +66,13 @@ def import_modules(modules: Sequence[str] | None) -> None:
             importlib.import_module(module)
         except Exception as error:  # whatever the user's module does
             raise InvalidArgument(f"--import {module}: {type(error).__name__}: {error}.") from error
+
+
+def open_one(path: Path, purpose: str, book: hr.Rulebook | None, best: bool) -> hr.runs.SavedPolicy:
+    """The one policy that a command is about; of a run its last, or its best."""
+    if best:
+        return hr.runs.open_best_policy(path, purpose)
+    return hr.runs.open_policy(path, purpose, book)
 
 
 def settings_of(pairs: Sequence[str] | None, **named: Any) -> dict[str, Any]:

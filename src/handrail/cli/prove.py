@@ -12,7 +12,7 @@ import typer
 import handrail as hr
 from handrail._text import visible
 from handrail.cli.console import console, note, say, say_json
-from handrail.cli.options import Imports, Json, import_modules
+from handrail.cli.options import Best, Imports, Json, import_modules, open_one
 from handrail.errors import HandrailError, InvalidArgument
 
 CERTIFICATE = "certificate.json"
@@ -75,6 +75,7 @@ def prove(
     cells: Cells = 200_000,
     seconds: Seconds = 60.0,
     float32: Float32 = False,
+    best: Best = False,
     json: Json = False,
     modules: Imports = None,
 ) -> None:
@@ -82,7 +83,7 @@ def prove(
     import_modules(modules)
     certified, policies = True, []
     budget = hr.Budget(cells, seconds)
-    for one in _subjects(path, constraints, float32):
+    for one in _subjects(path, constraints, float32, best):
         if one.note and not json:
             note(one.note)
         found = [_prove(one.policy, each, tolerance, budget) for each in one.constraints]
@@ -117,6 +118,7 @@ def verify(
     cells: Cells = 200_000,
     seconds: Seconds = 60.0,
     float32: Float32 = False,
+    best: Best = False,
     json: Json = False,
     modules: Imports = None,
 ) -> None:
@@ -126,7 +128,7 @@ def verify(
     about = _about(certificate, path)
     if about.is_dir() and constraints is None:
         hr.runs.only_run(about, "A certificate is about one run")
-    (one,) = _subjects(about, constraints, float32)
+    (one,) = _subjects(about, constraints, float32, best)
     if one.note and not json:
         note(one.note)
     budget = hr.Budget(cells, seconds)
@@ -187,21 +189,12 @@ def _in(policy: hr.Policy, float32: bool) -> hr.Policy:
     return policy.in_float32() if float32 else policy
 
 
-def _subjects(path: Path, constraints: str | None, float32: bool) -> list[_Subject]:
+def _subjects(path: Path, constraints: str | None, float32: bool, best: bool) -> list[_Subject]:
     """What there is to prove: of each run, or of one policy in a file."""
     if path.is_dir() and constraints is None:
-        return [
-            _Subject(
-                f"seed {run.seed}",
-                "",
-                _in(run.agent().policy, float32),
-                run.rulebook.constraints,
-                run.folder / CERTIFICATE,
-            )
-            for run in hr.runs.open_runs(path)
-        ]
+        return [_of_run(run, float32, best) for run in hr.runs.open_runs(path)]
     book = None if constraints is None else hr.load_rulebook(constraints)
-    opened = hr.runs.open_policy(path, "Other constraints are proven of one policy", book)
+    opened = open_one(path, "Other constraints are proven of one policy", book, best)
     source = opened if book is None else opened.with_constraints_of(book)
     placed = [isinstance(one, hr.constraints.PlacedConstraint) for one in source.constraints]
     if not placed or not all(placed):  # of constraints at points, a learner saves the rows only
@@ -209,9 +202,24 @@ def _subjects(path: Path, constraints: str | None, float32: bool) -> list[_Subje
             f"{path} does not say all that is to be proven of its policy. Name a constraint file: "
             "--constraints FILE."
         )
-    target = path.with_name(f"{path.name}.{CERTIFICATE}")
+    which = f"{path.name}.best" if best else path.name
+    target = path.with_name(f"{which}.{CERTIFICATE}")
     policy = _in(source.policy, float32)
     return [_Subject(str(path), source.note, policy, source.constraints, target)]
+
+
+def _of_run(run: hr.Run, float32: bool, best: bool) -> _Subject:
+    agent = run.best_agent() if best else run.agent()
+    name = f"seed {run.seed}"
+    if best:
+        name = f"{name} ({hr.runs.best_in_words(run, agent)})"
+    return _Subject(
+        name,
+        "",
+        _in(agent.policy, float32),
+        run.rulebook.constraints,
+        run.folder / (f"best.{CERTIFICATE}" if best else CERTIFICATE),
+    )
 
 
 def _prove(

@@ -1,5 +1,6 @@
 """Folders that survive: runs, groups of them, metrics, saved policies."""
 
+from handrail.runs.best_policy import BestPolicy
 from handrail.runs.group import (
     Group,
     free_folder,
@@ -9,13 +10,14 @@ from handrail.runs.group import (
     open_runs,
     start_runs,
 )
-from handrail.runs.policy_file import SavedPolicy, open_policy
+from handrail.runs.policy_file import SavedPolicy, best_in_words, open_best_policy, open_policy
 from handrail.runs.run import Run, make_agent, make_policy
 from handrail.runs.search import Search, SearchTrial, Span
 from handrail.runs.sweep import Axis, Choice, choices, start_sweep
 
 __all__ = [
     "Axis",
+    "BestPolicy",
     "Choice",
     "Group",
     "Run",
@@ -23,12 +25,14 @@ __all__ = [
     "Search",
     "SearchTrial",
     "Span",
+    "best_in_words",
     "choices",
     "free_folder",
     "learn_all",
     "make_agent",
     "make_policy",
     "only_run",
+    "open_best_policy",
     "open_groups",
     "open_policy",
     "open_runs",

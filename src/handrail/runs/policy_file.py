@@ -24,7 +24,9 @@ from handrail.export import open_export
 from handrail.learning import Checkpoint, Learner, Reinforce, make_environment
 from handrail.policies import MEAN, Policy
 from handrail.rulebook import Rulebook, constraints_of, parse
+from handrail.runs.best_policy import BEST_WINDOW
 from handrail.runs.group import only_run
+from handrail.runs.run import Run
 from handrail.settings import LearnerSettings
 
 if TYPE_CHECKING:
@@ -114,6 +116,30 @@ def open_policy(path: Path, purpose: str, rulebook: Rulebook | None = None) -> S
     if path.suffix in _EXPORTS:
         return _of_export(path)
     return _of_model(path) if path.suffix == _MODEL else _of_learner(path, rulebook)
+
+
+def open_best_policy(path: Path, purpose: str) -> SavedPolicy:
+    """The policy of a run when its last 100 episodes had scored best.
+
+    Args:
+        path: of the run.
+        purpose: what one policy is wanted for; said to somebody who names several runs.
+    """
+    if not path.is_dir():
+        raise InvalidArgument(
+            f"Only a run keeps its best policy beside its last, and {path} is none."
+        )
+    run = only_run(path, purpose)
+    learner = run.best_agent()
+    return _learner_of_run(run, learner, best_in_words(run, learner), "best")
+
+
+def best_in_words(run: Run, learner: Learner) -> str:
+    """Which policy a run's best is."""
+    return (
+        f"best policy, after {counted(learner.episodes, 'episode')}, of which the last "
+        f"{BEST_WINDOW} averaged {run.best().average:.1f}"
+    )
 
 
 @final
@@ -213,17 +239,22 @@ def _of_run(folder: Path, purpose: str) -> SavedPolicy:
             f"{run.folder} has learned nothing yet, so there is no policy. Continue it first: "
             f"handrail resume {run.folder}."
         )
-    book, learner = run.rulebook, run.agent()
+    learner = run.agent()
     behind = len(run.records()) - learner.episodes
     note = f", {behind} behind what was recorded: resume it first" if behind > 0 else ""
     learned = f"policy after {counted(learner.episodes, 'episode')}{note}"
+    return _learner_of_run(run, learner, learned, "policy")
+
+
+def _learner_of_run(run: Run, learner: Learner, learned: str, stem: str) -> SavedPolicy:
+    book = run.rulebook
     env = book.make_environment()
     return _SavedLearner(
         policy=learner.policy,
         learner=learner,
         env=env,
         spaces=(env.observation_space, env.action_space),
-        stem=run.folder / "policy",
+        stem=run.folder / stem,
         description=f"{book.name}, seed {run.seed}: {learned}",
         constraints=book.constraints,
         rulebook=book,

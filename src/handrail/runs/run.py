@@ -57,6 +57,7 @@ from handrail.policies import (
     spaces_of,
 )
 from handrail.rulebook import Rulebook, parse, with_settings
+from handrail.runs.best_policy import BEST, BEST_WINDOW, BestKeeper, BestPolicy
 from handrail.runs.metrics import METRICS, TIMINGS, LogPosition, MetricsLog, read_records
 from handrail.settings import first_finding
 
@@ -186,6 +187,21 @@ class Run:
         """The learner as it was at the newest checkpoint; a fresh one if there is none."""
         return self._restored()[0]
 
+    def best(self) -> BestPolicy:
+        """The learner when its last 100 episodes had scored best."""
+        path = self.folder / CHECKPOINTS / BEST
+        if not path.exists():
+            raise InvalidArgument(
+                f"{self.folder} has no best policy: it is kept as soon as "
+                f"{BEST_WINDOW} episodes were learned from, and {self.saved_episodes} were. Take "
+                "the last one, or learn on with `handrail resume`."
+            )
+        return BestPolicy.load(path)
+
+    def best_agent(self) -> Learner:
+        """That learner again."""
+        return self._made(self._checked(self.best().checkpoint, BEST))
+
     def learn(
         self,
         watch: Watch | None = None,
@@ -208,6 +224,7 @@ class Run:
         with _storing(self.folder):
             _sweep(self.folder)
             agent, position = self._restored()
+            best = self._best_keeper(position)
             log = MetricsLog(self.folder, position)
         saved_at = monotonic()
 
@@ -217,8 +234,11 @@ class Run:
                 log.write(record, seconds)
                 # No checkpoint between two episodes of the same update.
                 whole = log.lines == agent.episodes
+                best.count(record.score)
+                if whole:
+                    best.consider(agent)
                 if whole and monotonic() - saved_at >= checkpoint_seconds:
-                    self._save(agent, log)
+                    self._save(agent, log, best)
                     saved_at = monotonic()
             if watch is not None:
                 watch(record, seconds)
@@ -228,15 +248,15 @@ class Run:
         try:
             if not self.checkpoints():
                 # From here on, metrics without a checkpoint mean that one was lost.
-                self._save(agent, log)
+                self._save(agent, log, best)
             if left > 0:
                 agent.learn(left, progress_bar=False, callbacks=[after_episode])
-            self._save(agent, log)
+            self._save(agent, log, best)
         except StorageFailure:
             raise
         except (HandrailError, EpisodeInterrupted):
             if log.lines == agent.episodes:
-                self._save(agent, log)  # what went wrong comes after what was learned
+                self._save(agent, log, best)  # what went wrong comes after what was learned
             raise
         finally:
             log.close()
@@ -261,9 +281,22 @@ class Run:
         newest = self.checkpoints()[-1]
         with self._naming_the_older():
             checkpoint, position = _read_checkpoint(newest)
-            if checkpoint.settings != self.rulebook.settings.learner:
-                raise InvalidRun(f"{newest} is of a learner with other settings.")
-            return self._made(checkpoint), position
+            return self._made(self._checked(checkpoint, newest.name)), position
+
+    def _checked(self, checkpoint: Checkpoint, name: str) -> Checkpoint:
+        if checkpoint.settings != self.rulebook.settings.learner:
+            path = self.folder / CHECKPOINTS / name
+            raise InvalidRun(f"{path} is of a learner with other settings.")
+        return checkpoint
+
+    def _best_keeper(self, position: LogPosition) -> BestKeeper:
+        """Of the best so far, and of what was learned from up to a checkpoint."""
+        path = self.folder / CHECKPOINTS / BEST
+        scores = [record.score for record in read_records(self.folder, position)]
+        try:
+            return BestKeeper(path, scores[: position.lines])
+        except InvalidRun as error:
+            raise InvalidRun(f"{error} Delete it to go on without the best so far.") from error
 
     @contextmanager
     def _naming_the_older(self) -> Iterator[None]:
@@ -303,10 +336,11 @@ class Run:
                 self.modules,
             ) from error
 
-    def _save(self, agent: Learner, log: MetricsLog) -> None:
+    def _save(self, agent: Learner, log: MetricsLog, best: BestKeeper) -> None:
         path = self.folder / CHECKPOINTS / f"episode-{agent.episodes:08d}.safetensors"
         with _storing(self.folder):
             path.parent.mkdir(exist_ok=True)  # copies of folders often leave out empty ones
+            best.write()  # first: it must not be older than the checkpoint
             _write_checkpoint(path, agent.checkpoint(), log.position())
             for old in self.checkpoints()[:-_KEPT]:
                 old.unlink()
