@@ -32,7 +32,7 @@ from handrail.regions import Cells
 _EPSILON = float(np.finfo(np.float64).eps)
 
 # What was computed in a few operations of float64 is not larger than this times itself.
-_LARGER = 1.0 + 64.0 * _EPSILON
+LARGER = 1.0 + 64.0 * _EPSILON
 
 
 class Local(NamedTuple):
@@ -43,7 +43,7 @@ class Local(NamedTuple):
     Attributes:
         differences: D (n, m, n_actions).
         constants: k (n, m).
-        slope: E (n, n_coordinates), the same for all m; None for 0.
+        slope: E (n, m, n_coordinates), or (n, 1, n_coordinates) for all m; None for 0.
         spread: (n, n_actions); None for 0.
     """
 
@@ -122,7 +122,7 @@ class UniformMargin(Margin):
         plane = self.plane_above(cells)
         if plane is None:
             return Local(differences, constants)
-        return Local(differences, constants + plane[1][:, None], plane[0])
+        return Local(differences, constants + plane[1][:, None], plane[0][:, None])
 
 
 @final
@@ -222,9 +222,9 @@ class SoftmaxMargin(UniformMargin):
         helping = self.coefficients[self.positive].max(initial=0.0)
         harming = -float(self.coefficients.min())
         if not helping:
-            return _LARGER * harming
+            return LARGER * harming
         share = float(np.exp(margin))  # 1 / r
-        return float(-np.expm1(margin) / (share / helping + 1.0 / harming)) * _LARGER
+        return float(-np.expm1(margin) / (share / helping + 1.0 / harming)) * LARGER
 
     def slack_at(self, margin: float, shift: float) -> float:
         """From a bound whose log-odds, with the sign, are the shift; of a threshold of 0.5.
@@ -236,7 +236,7 @@ class SoftmaxMargin(UniformMargin):
     def violation_between(self, margin: float, low: float, high: float) -> float:
         """From bounds whose shifts are between these: worst at an end, or at -margin/2."""
         shift = np.clip(-0.5 * margin, low, high)
-        return float(expit(shift) - expit(shift + margin)) * _LARGER
+        return float(expit(shift) - expit(shift + margin)) * LARGER
 
 
 @final
@@ -291,7 +291,7 @@ class LinearMargin(UniformMargin):
 
     @override
     def violation(self, margin: float) -> float:
-        return _LARGER * self._size * -margin if margin < 0.0 else super().violation(margin)
+        return LARGER * self._size * -margin if margin < 0.0 else super().violation(margin)
 
     def slack_at(self, margin: float, shift: float) -> float:
         """The same from every bound."""

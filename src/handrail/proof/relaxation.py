@@ -104,7 +104,7 @@ class Relaxation(Bounder):
         local = self.margin.local(cells, centres)
         slope, offset = affine_above(self.layers, local.differences, local.constants, lines)
         if local.slope is not None:
-            slope = slope + local.slope[:, None]
+            slope = slope + local.slope
         if local.spread is not None:
             offset += (local.spread * self._deviations(cells, centres, lines)).sum(axis=1)[:, None]
         return _worst_vertex(cells, slope, offset)

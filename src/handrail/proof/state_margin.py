@@ -30,11 +30,12 @@ from typing_extensions import override
 
 from handrail._types import Array
 from handrail.constraints import Amount
-from handrail.errors import InvalidConstraint
+from handrail.errors import InvalidPolicy
 from handrail.formulas import Formula, StateFunction, formula_of
 from handrail.policies import MEAN, PROBABILITY, Quantity
 from handrail.proof.extent import STEEP, Extent, largest_of
 from handrail.proof.margin import LinearMargin, Local, Margin, SoftmaxMargin, UniformMargin
+from handrail.proof.odds_margin import OddsMargin
 from handrail.regions import Cells
 
 # Above whatever has no value: such a cell is not proven, but divided.
@@ -191,7 +192,7 @@ class WeightedMargin(Margin):
             low, high = one.enclose(cells.low, cells.high)
             high = np.where(np.isfinite(band.highest), high, _NOWHERE)  # it may have no value
             spread[:, a] = np.maximum(high - at_centre[:, a], at_centre[:, a] - low) / self.scale
-        return Local(-per * at_centre[:, None, :], offset[:, None], slope, spread)
+        return Local(-per * at_centre[:, None, :], offset[:, None], slope[:, None], spread)
 
     @override
     def importance(self) -> Array:
@@ -247,7 +248,7 @@ def state_margin(
         largest_output: of the network there.
 
     Raises:
-        InvalidConstraint: of what nothing can be proven.
+        InvalidConstraint: of a Python function, into which nobody can look.
     """
     names = _names(extent, (*weights, bound))
     limit = _formula(bound, names)
@@ -258,14 +259,12 @@ def state_margin(
         numbers = np.array(weights, dtype=np.float64)
         base = LinearMargin.of(numbers, 0.0, sign)
         return ShiftedMargin(base, _times(limit, sign / float(np.abs(numbers).sum())), extent)
+    if quantity != PROBABILITY:
+        raise InvalidPolicy(f"Nothing can be proven about {quantity.plural}: no margin is known.")
     plain = [one for one in weights if not isinstance(one, StateFunction)]
-    if quantity != PROBABILITY or len(plain) < len(weights) or not set(plain) <= {0.0, 1.0}:
-        raise InvalidConstraint(
-            "Nothing can be proven about a weighted sum of probabilities whose bound or weights "
-            "depend on the state, only about the probability of one action, or of one of several "
-            "({action: 1, other: 1}). Such a sum can still be held on samples of a region "
-            "(prove=False)."
-        )
+    if len(plain) < len(weights) or not set(plain) <= {0.0, 1.0}:
+        each = (Formula.applied("-", _formula(one, names), limit) for one in weights)
+        return OddsMargin(tuple(_times(one, sign) for one in each), extent)
     base_of_odds = SoftmaxMargin.of(np.array(plain), 0.5, sign)
     return ShiftedMargin(base_of_odds, _times(_logit(limit), sign), extent)
 
