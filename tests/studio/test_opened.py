@@ -11,6 +11,7 @@ from handrail.errors import InvalidArgument, InvalidRulebook
 from handrail.rulebook import parse
 from handrail.runs import make_policy
 from handrail.studio import Opened
+from handrail.studio.opened import FileTaken
 from tests.studio.conftest import TEXT
 
 
@@ -28,7 +29,7 @@ def test_what_somebody_else_has_written_is_not_overwritten(tmp_path: Path) -> No
     file.write_text(TEXT)
     opened = Opened.of(str(file), None, None)
     file.write_text("of somebody else")
-    with pytest.raises(InvalidArgument, match="somebody else has written it"):
+    with pytest.raises(FileTaken, match="somebody else has written it"):
         opened.save("new", TEXT, anyway=False)
     assert file.read_text() == "of somebody else"
     opened.save("new", TEXT, anyway=True)
@@ -41,7 +42,7 @@ def test_a_bundled_file_is_saved_here(tmp_path: Path, monkeypatch: pytest.Monkey
     assert opened.file == Path("cartpole.yaml")
     assert Opened.of(None, None, None).target.name == "cartpole.yaml"
     Path("cartpole.yaml").write_text("mine")
-    with pytest.raises(InvalidArgument, match="Save anyway"):
+    with pytest.raises(FileTaken, match="is not what was opened here"):
         opened.save("new", opened.on_disk, anyway=False)
 
 

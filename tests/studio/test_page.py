@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+import handrail as hr
 from handrail.rulebook import parse
 from tests.studio.conftest import TEXT, Studio
 
@@ -181,6 +182,24 @@ def test_what_is_saved_is_what_was_drawn(page: Page, studio: Studio) -> None:
     ball = parse(drawn, "lean.yaml").source.data["constraints"][3]["region"]["ball"]
     assert ball["radius"] == pytest.approx(0.05, abs=0.003)
     assert drawn.startswith(TEXT[: TEXT.index("settings:")].rstrip("\n"))
+
+
+def test_the_policy_is_exported_beside_the_file(page: Page, studio: Studio) -> None:
+    page.fill("textarea", TEXT)
+    answered(page)
+    file = studio.file.with_suffix(".npz")
+    page.click("#exports summary")
+    assert page.inner_text("#export-numpy b") == str(file)
+    page.click("#export-numpy")
+    page.wait_for_selector("#banner:not([hidden])", timeout=WAIT)
+    assert f"{file}: float64" in page.inner_text("#banner")
+    page.get_by_role("button", name="Close").click()
+    state = [0.0, 0.0, 0.15, 0.02]
+    policy = hr.export.open_export(file).policy
+    assert policy.outputs([state])[0].tolist() == read(page, 0.15, 0.02)["outputs"]
+    page.click("#exports summary")
+    page.click("#export-numpy")
+    page.get_by_role("button", name="Leave it").click()
 
 
 def test_the_numbers_under_the_cursor_are_those_of_the_policy_on_the_map(page: Page) -> None:

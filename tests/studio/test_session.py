@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,6 +21,7 @@ from handrail.studio import Opened, Session
 from handrail.studio.cards import names_of
 from handrail.studio.draft import Draft
 from handrail.studio.engine import Ended, Engine
+from handrail.studio.jobs import ExportPolicy
 from handrail.studio.messages import Add, Document, Held, Note, Probed, Request, parsed
 from handrail.studio.policy_map import view_of
 from handrail.studio.session import Outbox, drawn_entry
@@ -86,10 +88,31 @@ def test_what_cannot_be_done_is_said_to_whoever_asks(file: Path) -> None:
     file.write_text("of somebody else")
     told = ask(session, kind="save")
     assert told is not None
-    assert "Save anyway" in told.text
-    ask(session, kind="save_anyway")
+    assert (told.what, told.text) == (
+        "taken",
+        f"{file} exists and is not what was opened here: somebody else has written it.",
+    )
+    ask(session, kind="save", anyway=True)
     assert file.read_text() == TEXT
     assert page.document.text == TEXT
+
+
+def test_a_policy_is_exported_beside_the_file_under_the_name_that_is_shown(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[Any] = []
+    monkeypatch.setattr(Engine, "submit", lambda _, job: jobs.append(job))
+    session = Session(Opened.of(str(file), None, None))
+    names = [one.name for one in Listener(session).document.exports]
+    assert names == [str(file.with_suffix(one)) for one in (".onnx", ".npz", ".safetensors")]
+    assert ask(session, kind="export", format="numpy", prove=True) is None
+    assert jobs == [ExportPolicy(0, file.with_suffix(".npz"), "numpy", prove=True)]
+    file.with_suffix(".npz").write_bytes(b"of somebody else")
+    told = ask(session, kind="export", format="numpy")
+    assert told is not None
+    assert (told.what, told.text) == ("taken", f"{file.with_suffix('.npz')} exists already.")
+    ask(session, kind="export", format="numpy", anyway=True)
+    assert len(jobs) == 2
 
 
 def test_unsaved_work_is_kept_and_offered(file: Path) -> None:
@@ -187,6 +210,13 @@ def test_a_slow_page_gets_the_newest_of_each_kind() -> None:
     assert isinstance(second, Probed)
 
 
+def is_running(process: str) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
 @SIGNALS
 def test_ctrl_c_ends_everything(tmp_path: Path) -> None:
     (tmp_path / "lean.yaml").write_text(TEXT)
@@ -201,9 +231,10 @@ def test_ctrl_c_ends_everything(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0
     process.stdout.close()
-    for child in children:
-        status = Path(f"/proc/{child}/status")
-        assert not status.exists() or "State:\tZ" in status.read_text()
+    end = time.monotonic() + 20.0  # Python's own helper notices the end of its parent by itself
+    while any(is_running(child) for child in children):
+        assert time.monotonic() < end, children
+        time.sleep(0.05)
 
 
 def test_every_request_of_a_page_is_answered() -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from typing_extensions import override
 
 from handrail._types import Array
 from handrail.studio.engine import Inbox, Job, Report
-from handrail.studio.messages import Note, ProofSeen, View
+from handrail.studio.messages import ExportFormat, Note, ProofSeen, View
 
 if TYPE_CHECKING:
     from handrail.studio.workbench import Workbench
 
 # States along each axis of the map: while a hand moves, and when it rests.
 COARSE, FINE = 49, 121
+
+# Of each bound, while a hand waits.
+_SECONDS_OF_A_PROOF = 20.0
 
 
 @final
@@ -134,3 +138,69 @@ class TellPython(Job):
     @override
     def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:
         report(Note(what="python", text=bench.as_python()))
+
+
+@final
+@dataclass(frozen=True)
+class ExportPolicy(Job):
+    """Write the policy of a revision to a file, as `handrail export` writes that of a run.
+
+    Attributes:
+        revision: of the text that it obeys.
+        path: of the file; one of that name is replaced.
+        format: of the file.
+        prove: prove the constraints of the very file; the certificate goes inside.
+    """
+
+    revision: int
+    path: Path
+    format: ExportFormat
+    prove: bool
+
+    urgency: ClassVar[int] = 1
+    is_question: ClassVar[bool] = True
+
+    @override
+    def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:
+        write = self._learner if self.format == "learner" else self._exported
+        report(Note(what="exported", text=write(bench)))
+
+    def _exported(self, bench: Workbench) -> str:
+        from handrail.export import export_numpy, export_onnx  # noqa: PLC0415
+        from handrail.proof import Budget  # noqa: PLC0415
+
+        book, stage = bench.finished(self.revision)
+        stage.space.seed(0)  # the same policy gives the same file
+        write: Any = export_onnx if self.format == "onnx" else export_numpy
+        exported = write(
+            stage.policy,
+            self.path,
+            book,
+            states=[stage.space.sample()],
+            tolerance=book.settings.tolerance,
+            prove=self.prove,
+            budget=Budget(seconds=_SECONDS_OF_A_PROOF),
+        )
+        return str(exported)
+
+    def _learner(self, bench: Workbench) -> str:
+        """A file for `Reinforce.load`: it learns on from this policy, under these constraints."""
+        from handrail.errors import InvalidArgument  # noqa: PLC0415
+        from handrail.learning import Reinforce  # noqa: PLC0415
+        from handrail.studio.stage import copy_of, weights_of  # noqa: PLC0415
+
+        book, stage = bench.finished(self.revision)
+        env = book.make_environment()
+        try:
+            settings = book.settings.learner
+            agent = Reinforce.with_settings(env, copy_of(stage.policy), book, settings)
+        finally:
+            env.close()
+        pairs = zip(weights_of(agent.policy), weights_of(stage.policy), strict=True)
+        if not all((one == other).all() for one, other in pairs):
+            raise InvalidArgument(
+                "A learner would hold this policy closer before it learns, so its file would be of "
+                "another policy than the one shown. Train it instead: that writes a run."
+            )
+        agent.save(self.path)
+        return f"{self.path}: for Reinforce.load, under these constraints"

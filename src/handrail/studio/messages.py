@@ -17,6 +17,7 @@ Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False, ge=-1e30, le=1e3
 Path: TypeAlias = Annotated[list[str | int], Field(min_length=1, max_length=40)]
 ShortText: TypeAlias = Annotated[str, Field(max_length=2000)]
 Pair: TypeAlias = tuple[Number, Number]
+ExportFormat: TypeAlias = Literal["onnx", "numpy", "learner"]
 
 
 class _Message(BaseModel):
@@ -131,16 +132,36 @@ class Train(_Message):
 
 
 @final
+class Save(_Message):
+    """Write the text to the file that was opened."""
+
+    kind: Literal["save"]
+    anyway: bool = False
+
+
+@final
+class Export(_Message):
+    """Write the policy to a file beside the one that was opened, as `handrail export` does."""
+
+    kind: Literal["export"]
+    format: ExportFormat
+    prove: bool = False
+    anyway: bool = False
+
+
+@final
 class Order(_Message):
     """What needs no further words."""
 
     kind: Literal[
-        "undo", "redo", "save", "save_anyway", "restore", "discard", "interrupt", "python",
+        "undo", "redo", "restore", "discard", "interrupt", "python",
         "pause", "go_on", "stop", "forget_trained",
     ]  # fmt: skip
 
 
-Request: TypeAlias = EditValues | Insert | Remove | Add | Text | Look | Probe | Play | Train | Order
+Request: TypeAlias = (
+    EditValues | Insert | Remove | Add | Text | Look | Probe | Play | Train | Save | Export | Order
+)
 
 requests: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="kind")])
 
@@ -272,8 +293,16 @@ class Names(_Message):
 
 
 @final
+class ExportFile(_Message):
+    """A file that the policy can be written to."""
+
+    format: ExportFormat
+    name: str
+
+
+@final
 class Document(_Message):
-    """The text, and where it stands."""
+    """The text, and where it stands; the policy's files lie beside its own."""
 
     kind: Literal["document"] = "document"
     revision: int
@@ -283,6 +312,7 @@ class Document(_Message):
     can_undo: bool
     can_redo: bool
     author: Literal["editor", "drawing"] = "drawing"
+    exports: list[ExportFile] = []
 
 
 @final
@@ -440,7 +470,7 @@ class Note(_Message):
     """Something that people should know; `what` says where the page shows it."""
 
     kind: Literal["notice"] = "notice"
-    what: Literal["said", "refused", "failed", "kept", "python", "busy", "idle", "saved"]
+    what: Literal["said", "refused", "failed", "kept", "python", "taken", "exported"]
     text: str
 
 

@@ -18,9 +18,13 @@ from handrail._storage import write_atomically
 from handrail.errors import InvalidArgument, StorageFailure
 from handrail.rulebook import bundled, read_file
 from handrail.studio.engine import Target
+from handrail.studio.messages import ExportFormat
 
 _POLICIES = (".zip", ".onnx", ".npz", ".safetensors")
 _EXAMPLE = "cartpole"
+
+# Endings of files that the policy can be written to, by what the page calls them.
+EXPORTS: dict[ExportFormat, str] = {"onnx": ".onnx", "numpy": ".npz", "learner": ".safetensors"}
 
 
 def state_folder() -> Path:
@@ -75,6 +79,11 @@ class KeptWork:
 
 
 @final
+class FileTaken(InvalidArgument):
+    """A file that somebody else has written is replaced only if one says so."""
+
+
+@final
 @dataclass(frozen=True)
 class Opened:
     """A target, and the one file that may be written.
@@ -117,19 +126,23 @@ class Opened:
         """Write the file, unless somebody else has changed it since it was `known`.
 
         Raises:
-            InvalidArgument: if somebody has.
+            FileTaken: if somebody has.
             StorageFailure: if the disk refuses.
         """
         try:
             found = self.file.read_text(encoding="utf-8") if self.file.exists() else None
             if found is not None and found not in (known, text) and not anyway:
-                raise InvalidArgument(
+                raise FileTaken(
                     f"{self.file} exists and is not what was opened here: somebody else has "
-                    "written it. Save anyway to replace it."
+                    "written it."
                 )
             write_atomically(self.file, text.encode())
         except (OSError, UnicodeDecodeError) as error:
             raise StorageFailure(f"{self.file} cannot be written: {error}.") from error
+
+    def export_path(self, format: ExportFormat) -> Path:
+        """Beside the file, with its name: nothing of the page is part of it."""
+        return self.file.with_name(f"{self.file.stem}{EXPORTS[format]}")
 
 
 def _policy(named: str) -> Path | None:

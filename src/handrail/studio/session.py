@@ -22,6 +22,7 @@ from handrail.studio.engine import Ended, Engine
 from handrail.studio.jobs import (
     Adopt,
     AnswerText,
+    ExportPolicy,
     ProbeState,
     TellPython,
     TellWeights,
@@ -32,6 +33,8 @@ from handrail.studio.messages import (
     Document,
     Drawing,
     EditValues,
+    Export,
+    ExportFile,
     Insert,
     Look,
     Names,
@@ -41,11 +44,12 @@ from handrail.studio.messages import (
     Probe,
     Remove,
     Request,
+    Save,
     Text,
     Train,
     View,
 )
-from handrail.studio.opened import Opened
+from handrail.studio.opened import EXPORTS, FileTaken, Opened
 
 _KEEP_AFTER = 1.0  # seconds without a change
 _PATIENCE = 3.0  # seconds that an environment has to stop
@@ -185,6 +189,8 @@ class Session:
         """Do what a page asks for; what is wrong with it, for that page alone."""
         try:
             self._do(request)
+        except FileTaken as error:
+            return Note(what="taken", text=str(error))
         except HandrailError as error:
             return Note(what="refused", text=str(error))
         return None
@@ -257,8 +263,6 @@ class Session:
         orders: dict[str, Callable[[], None]] = {
             "undo": self._undo,
             "redo": self._redo,
-            "save": self._save,
-            "save_anyway": lambda: self._save(anyway=True),
             "restore": self._restore,
             "discard": self._discard,
             "interrupt": self._interrupt,
@@ -301,6 +305,9 @@ class Session:
             can_undo=history.can_undo,
             can_redo=history.can_redo,
             author="editor" if author == "editor" else "drawing",
+            exports=[
+                ExportFile(format=one, name=str(self._opened.export_path(one))) for one in EXPORTS
+            ],
         )
 
     def _undo(self) -> None:
@@ -311,13 +318,21 @@ class Session:
         self._history.redo()
         self._changed()
 
-    def _save(self, anyway: bool = False) -> None:
+    @_do.register
+    def _save(self, request: Save) -> None:
         text = self._history.text
-        self._opened.save(text, self._on_disk, anyway)
+        self._opened.save(text, self._on_disk, request.anyway)
         self._on_disk = self._saved = text
         self._opened.kept.forget()
         self._tell(self._document())
-        self._tell(Note(what="saved", text=f"Saved {self._opened.file}."))
+        self._tell(Note(what="said", text=f"Saved {self._opened.file}."))
+
+    @_do.register
+    def _export(self, request: Export) -> None:
+        path = self._opened.export_path(request.format)
+        if path.exists() and not request.anyway:
+            raise FileTaken(f"{path} exists already.")
+        self._engine.submit(ExportPolicy(self._revision, path, request.format, request.prove))
 
     # ---- unsaved work
 

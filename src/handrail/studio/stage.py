@@ -34,6 +34,7 @@ class Stage:
         space: of observations.
         trained: whether the first one has learned: it is changed as little as possible elsewhere.
         answered: the revision of the text that the policy is held to; None if it is to none.
+        refusal: why it cannot be held to that text; empty if it is.
     """
 
     key: Key
@@ -42,6 +43,7 @@ class Stage:
     space: Any
     trained: bool
     answered: int | None = None
+    refusal: str = ""
     _before: dict[tuple[Plane, int], Map] = field(default_factory=dict)
 
     @classmethod

@@ -101,22 +101,23 @@ class Workbench:
                 restore(stage.policy, snapshot(stage.first))
             tolerance = result.tolerance if result is not None else 0.0
             verdicts = measured_verdicts(book, stage.policy, tolerance)
-            conflict = Clash() if satisfied else clash_of(book, stage.policy)
+            clash = Clash() if satisfied else clash_of(book, stage.policy)
             shown, before = map_over(plane, stage.policy, count), stage.map_before(plane, count)
         influence = None if result is None else result.influence
         moved = result is not None and satisfied and result.parameter_change
-        stage.answered = revision
+        words = refusal if result is None else _verdict_in_words(result)
+        stage.answered, stage.refusal = revision, "" if satisfied else clash.words or words
         return Held(
             revision=revision,
             satisfied=satisfied,
-            words=refusal if result is None else _verdict_in_words(result),
+            words=words,
             influence=influence.with_names(book.observations, book.actions)
             if influence is not None and moved
             else "",
             verdicts=verdicts,
-            conflict=list(conflict.entries),
-            conflict_words=conflict.words,
-            conflict_state=list(conflict.state),
+            conflict=list(clash.entries),
+            conflict_words=clash.words,
+            conflict_state=list(clash.state),
             seconds=perf_counter() - start,
             map=shown,
             before=before,
@@ -250,6 +251,21 @@ class Workbench:
         """Of the policy as it is held, and as it was before."""
         _, _, stage = self._ready()
         return weights_of(stage.policy), weights_of(stage.first)
+
+    def finished(self, revision: int) -> tuple[Rulebook, Stage]:
+        """The policy that obeys the text of a revision, for files that outlive the page.
+
+        Raises:
+            InvalidArgument: if there is none: the text is not valid, or cannot be obeyed.
+        """
+        book, _, stage = self._ready()
+        if stage.answered != revision:
+            raise InvalidArgument("The text is not valid, so no policy obeys it: mend it first.")
+        if stage.refusal:
+            raise InvalidArgument(
+                f"The policy does not obey these rules, so it is not exported: {stage.refusal}"
+            )
+        return book, stage
 
     def adopt(self, weights: Sequence[Array] | None) -> None:
         """Hold a policy that was trained here from now on; None: the first one again."""

@@ -4,6 +4,7 @@ import { Behaviour } from "./behaviour.js";
 import { Cursor } from "./cursor.js";
 import { Editor } from "./editor.js";
 import { byId, html } from "./elements.js";
+import { Exports } from "./exports.js";
 import { Field, MapView } from "./map.js";
 import { copy, question, toast } from "./notices.js";
 import { PlaneControl } from "./plane.js";
@@ -64,6 +65,7 @@ class Page {
     });
     this.editor = new Editor(byId("panel-file"), (text, gesture) => this.send({ kind: "text", text, gesture }));
     this.behaviour = new Behaviour(byId("panel-behaviour"), (request) => this.send(request), () => this.redraw());
+    this.exports = new Exports((format, prove) => this.write({ kind: "export", format, prove }));
     this.channel = new Channel((answer) => this.hear(answer), (connected) => this.connected(connected));
     this.buttons();
   }
@@ -71,6 +73,15 @@ class Page {
   /** @param {Record<string, unknown>} request */
   send(request) {
     this.channel.send(request);
+  }
+
+  /**
+   * A file is to be written; if somebody else has written it, the page asks again.
+   * @param {Record<string, unknown>} request
+   */
+  write(request) {
+    this.wanted = request;
+    this.send(request);
   }
 
   // ---- what the server says
@@ -150,7 +161,8 @@ class Page {
     const order = (/** @type {string} */ kind) => () => this.send({ kind });
     if (notice.what === "kept") question(`There is unsaved work of ${notice.text.replace("T", ", ")}.`, [["Restore", order("restore")], ["Discard", order("discard")]]);
     else if (notice.what === "python") copy(notice.text);
-    else if (notice.what === "refused" && notice.text.includes("Save anyway")) question(notice.text, [["Save anyway", order("save_anyway")], ["Leave it", () => {}]], true);
+    else if (notice.what === "taken") question(notice.text, [["Replace it", () => this.send({ ...this.wanted, anyway: true })], ["Leave it", () => {}]], true);
+    else if (notice.what === "exported") question(notice.text, [["Close", () => {}]]);
     else {
       if (notice.what === "failed") this.behaviour.ended();
       toast(notice.text, notice.what === "failed" || notice.what === "refused");
@@ -171,6 +183,7 @@ class Page {
     byId("file").textContent = doc.file;
     byId("file").title = doc.file;
     byId("unsaved").hidden = doc.saved;
+    this.exports.show(doc.exports);
     byId("undo").toggleAttribute("disabled", !doc.can_undo);
     byId("redo").toggleAttribute("disabled", !doc.can_redo);
     document.title = `${doc.saved ? "" : "• "}${doc.file} – Handrail studio`;
@@ -302,7 +315,8 @@ class Page {
       return button;
     });
     byId("tools").append(...tools);
-    for (const order of ["undo", "redo", "save", "python", "interrupt"]) byId(order).addEventListener("click", () => this.send({ kind: order }));
+    for (const order of ["undo", "redo", "python", "interrupt"]) byId(order).addEventListener("click", () => this.send({ kind: order }));
+    byId("save").addEventListener("click", () => this.write({ kind: "save" }));
     byId("layer").addEventListener("change", (event) => {
       const [what, action] = /** @type {HTMLSelectElement} */ (event.target).value.split(" ");
       this.layer = { what: /** @type {Layer["what"]} */ (what), action: Number(action) };
@@ -350,13 +364,15 @@ class Page {
       this.send({ kind: "redo" });
     } else if (command && key === "s") {
       event.preventDefault();
-      this.send({ kind: "save" });
+      this.write({ kind: "save" });
     } else if (!command && !event.altKey && !(event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement || event.target instanceof HTMLSelectElement)) {
       const tool = TOOLS.find((one) => one[2] === key);
       if (tool) this.take(tool[0]);
     }
   }
 
+  /** @type {Record<string, unknown>} */
+  wanted = {};
   online = false;
   wrong = false;
   waiting = 0;

@@ -11,7 +11,8 @@
 /** @typedef {{entry: number, line: number, name: string, requirements: RequireLine[], sentences: string[], meets: boolean}} Card */
 /** @typedef {{title: string, description: string, environment: string, observations: string[], actions: string[], ranges: Pair[] | null, quantity: string, shown_action: number, pass_mark: number | null}} Names */
 /** @typedef {{across: number, up: number, across_range: Pair, up_range: Pair, at: number[]}} View */
-/** @typedef {{kind: "document", revision: number, text: string, file: string, saved: boolean, can_undo: boolean, can_redo: boolean, author: "editor" | "drawing"}} Document */
+/** @typedef {{format: "onnx" | "numpy" | "learner", name: string}} ExportFile */
+/** @typedef {{kind: "document", revision: number, text: string, file: string, saved: boolean, can_undo: boolean, can_redo: boolean, author: "editor" | "drawing", exports: ExportFile[]}} Document */
 /** @typedef {{kind: "drawing", revision: number, error: string, line: number, names: Names | null, view: View | null, cards: Card[], shapes: Shape[]}} Drawing */
 /** @typedef {{entry: number, status: "holds" | "proven" | "violated" | "unknown", violation: number | null, state: number[], words: string, influence: string | null}} Verdict */
 /** @typedef {{view: View, columns: number, rows: number, actions: number, values: string}} Map */
@@ -22,7 +23,7 @@
 /** @typedef {{states: number[][], actions: number[][], before: boolean}} Trail */
 /** @typedef {{kind: "played", wanted: number, scores: number[], scores_before: number[], trails: Trail[], film: string, done: boolean, words: string}} Played */
 /** @typedef {{kind: "trained", label: string, wanted: number, scores: number[], violations: (number | null)[], influences: (number | null)[], status: "running" | "paused" | "stopped" | "done"}} Trained */
-/** @typedef {{kind: "notice", what: "said" | "refused" | "failed" | "kept" | "python" | "busy" | "idle" | "saved", text: string}} Note */
+/** @typedef {{kind: "notice", what: "said" | "refused" | "failed" | "kept" | "python" | "taken" | "exported", text: string}} Note */
 /** @typedef {Document | Drawing | Held | ProofSeen | Probed | Played | Trained | Note} Answer */
 
 export {};
