@@ -178,8 +178,8 @@ def test_environments_and_vector_environments_give_the_sizes() -> None:
         (lambda: hr.CategoricalPolicy.mlp("CartPole-v1"), "Gymnasium environment .* but got str"),
         (lambda: hr.CategoricalPolicy.mlp(gym.make("Pendulum-v1")), "Actions must be Discrete"),
         (
-            lambda: hr.CategoricalPolicy.mlp((gym.spaces.Discrete(3), gym.spaces.Discrete(2))),
-            "Observations must be a Box .* Discrete\\(3\\)",
+            lambda: hr.CategoricalPolicy.mlp((gym.spaces.Text(3), gym.spaces.Discrete(2))),
+            "Observations must be numbers: .* observes Text\\(1, 3",
         ),
         (
             lambda: hr.CategoricalPolicy.mlp((gym.spaces.Box(0, 1, (2,)), gym.spaces.Discrete(1))),

@@ -1,4 +1,4 @@
-"""What environments take for actions, and what policies draw."""
+"""What environments observe and take, and what policies see and draw."""
 
 from __future__ import annotations
 
@@ -11,12 +11,22 @@ from stable_baselines3 import PPO
 
 import handrail as hr
 from handrail.errors import InvalidPolicy
-from handrail.policies import fitted, fitting
+from handrail.policies import fitted, fitting, flat_observation, flat_space
 from handrail.sb3 import Handrail, policy_of
 from tests.support.environments import Numbered
+from tests.support.sb3_models import Numbers
 
 EVERYWHERE = hr.Box([0.0, 1.0], [1.0, 1.0])
 RIGHT = [hr.AtLeast(0.99, action=1, where=EVERYWHERE, name="right")]
+
+PARTS = gym.spaces.Dict(
+    {
+        "speed": gym.spaces.Box(0.0, 9.0, (1,), np.float32),
+        "gear": gym.spaces.Discrete(3, start=1),
+        "position": gym.spaces.Box(-1.0, 1.0, (2, 2), np.float32),
+    }
+)
+PAIR = gym.spaces.Tuple([gym.spaces.MultiBinary(2), PARTS])
 
 
 def _numbered() -> gym.Env[Any, Any]:
@@ -81,3 +91,47 @@ def test_stable_baselines3_would_do_other_actions() -> None:
     model.learn(16, callback=rail)
     assert rail.worst_violation <= 0.0
     assert hr.evaluate(model, env, RIGHT, episodes=3).mean > 0.4
+
+
+def test_parts_of_an_observation_are_seen_one_behind_the_other() -> None:
+    """In the order of the space: that of the alphabet, where it was given as a plain dict."""
+    seen = {"speed": [4.0], "gear": 2, "position": [[0.1, 0.2], [0.3, 0.4]]}
+    flat = flat_observation(seen, PARTS)
+    assert np.allclose(flat, [0, 1, 0, 0.1, 0.2, 0.3, 0.4, 4.0])
+    box = flat_space(PARTS)
+    assert box.shape == (8,)
+    assert box.low.tolist() == [0, 0, 0, -1, -1, -1, -1, 0]
+    assert box.high.tolist() == [1, 1, 1, 1, 1, 1, 1, 9]
+    assert flat_space(PAIR).shape == (10,)
+    assert np.allclose(flat_observation((np.array([1, 0]), seen), PAIR)[:3], [1, 0, 0])
+    assert flat_space(gym.spaces.Discrete(5)).shape == (5,)
+    board = gym.spaces.Box(0.0, 1.0, (5, 5))
+    assert flat_space(board) is board
+
+
+@pytest.mark.parametrize(
+    "space", [gym.spaces.Text(5), gym.spaces.Dict({"name": gym.spaces.Text(5)})], ids=str
+)
+def test_observations_that_are_no_numbers_are_refused(space: gym.Space[Any]) -> None:
+    with pytest.raises(InvalidPolicy, match=r"must be numbers: a Box, .* observes .*Text"):
+        hr.CategoricalPolicy.mlp((space, gym.spaces.Discrete(2)))
+
+
+@pytest.mark.parametrize("space", [PARTS, PAIR, gym.spaces.Discrete(8)], ids=["Dict", "Tuple", "D"])
+@pytest.mark.parametrize("n", [0, 2])
+def test_a_learner_sees_parts_as_a_list_of_numbers(space: gym.Space[Any], n: int) -> None:
+    def make() -> gym.Env[Any, Any]:
+        return Numbers(observations=space)
+
+    env: Any = gym.vector.SyncVectorEnv([make] * n) if n else make()
+    states = np.stack([flat_observation(space.sample(), space) for _ in range(3)]).astype(float)
+    rules = [hr.AtLeast(0.9, action=2, where=hr.Points(np.unique(states, axis=0)), name="third")]
+    learner = hr.Reinforce(env, _small(env), constraints=rules, seed=0)
+    learner.learn(episodes=2)
+    assert (learner.policy.outputs(states)[:, 2] >= 0.9 - 1e-6).all()
+    found = hr.evaluate(learner.policy, make(), rules, episodes=1)
+    assert found.satisfied
+    observation = space.sample()
+    action, _ = learner.predict(observation, deterministic=True)
+    flat = flat_observation(observation, space)
+    assert action == learner.policy.outputs(flat[None])[0].argmax()

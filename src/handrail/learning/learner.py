@@ -53,6 +53,7 @@ from handrail.policies import (
     as_categorical,
     check_fit,
     fitted,
+    flat_observation,
 )
 from handrail.rulebook import AnyConstraints, constraints_of, observation_names
 from handrail.settings import Everywhere, LearnerSettings, check_count
@@ -411,7 +412,8 @@ class Learner(ABC):
         return Rail(enforcer, held, first, self.settings.reach, observations=names)
 
     def _as_batch(self, observation: ArrayLike) -> tuple[Array, bool]:
-        observations = np.asarray(observation, dtype=np.float64)
+        flat = flat_observation(observation, self.player.observes)
+        observations = np.asarray(flat, dtype=np.float64)
         single = observations.ndim == len(self.player.spaces[0].shape)
         return (observations[None] if single else observations), single
 

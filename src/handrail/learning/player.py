@@ -57,6 +57,15 @@ class Player(ABC):
 
     env: AnyEnvironment
     spaces: Spaces
+    """Of what policies see, and of what the environment takes."""
+
+    @property
+    def observes(self) -> gym.Space[Any]:
+        """What the environment itself observes."""
+        if isinstance(self.env, gym.vector.VectorEnv):
+            space: gym.Space[Any] = self.env.single_observation_space
+            return space
+        return self.env.observation_space
 
     @abstractmethod
     def play(self, policy: Policy, which: Round) -> list[Episode]:
@@ -100,6 +109,8 @@ class VectorPlayer(Player):
             self._envs = gym.wrappers.vector.TransformAction(
                 envs, lambda drawn: fitted(drawn, actions), envs.action_space
             )
+        if not isinstance(envs.single_observation_space, gym.spaces.Box):
+            self._envs = gym.wrappers.vector.FlattenObservation(self._envs)
         self._rounds = max(1, episodes // envs.num_envs)
 
     @override

@@ -20,12 +20,8 @@ Spaces = Discrete | Continuous
 
 def spaces_of(env_or_spaces: Any) -> Spaces:
     """The spaces of one environment (of a vector of them), or of a pair of spaces."""
-    observations, actions = _pair(env_or_spaces)
-    if not isinstance(observations, gym.spaces.Box):
-        raise InvalidPolicy(
-            f"Observations must be a Box of numbers, but this environment observes {observations}. "
-            "Wrap it with gymnasium.wrappers.FlattenObservation."
-        )
+    given, actions = _pair(env_or_spaces)
+    observations = flat_space(given)
     if isinstance(actions, gym.spaces.Discrete):
         _check_discrete(actions)
         return observations, actions
@@ -57,6 +53,40 @@ def continuous_spaces(env_or_spaces: Any) -> Continuous:
             f"{actions}. Use CategoricalPolicy."
         )
     return observations, actions
+
+
+def flat_space(observations: gym.Space[Any]) -> gym.spaces.Box:
+    """What policies see: a Box as it is, observations of any other kind as a list of numbers.
+
+    That is `gymnasium.spaces.flatten`: the parts of a Dict or Tuple one behind the other, in the
+    order of the space; of a discrete part a number for each of its values, 1 for the one it has.
+    """
+    if isinstance(observations, gym.spaces.Box):
+        return observations
+    if not _is_of_numbers(observations):
+        raise InvalidPolicy(
+            f"Observations must be numbers: a Box, discrete values, or a Dict or Tuple of such. "
+            f"This environment observes {observations}. Wrap it with "
+            "gymnasium.wrappers.TransformObservation."
+        )
+    flat = gym.spaces.flatten_space(observations)
+    assert isinstance(flat, gym.spaces.Box)  # as that of all these is
+    return flat
+
+
+def _is_of_numbers(space: gym.Space[Any]) -> bool:
+    if isinstance(space, gym.spaces.Dict | gym.spaces.Tuple):
+        parts = space.values() if isinstance(space, gym.spaces.Dict) else space
+        return all(map(_is_of_numbers, parts))
+    known = gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiBinary, gym.spaces.MultiDiscrete
+    return isinstance(space, known)
+
+
+def flat_observation(observation: Any, space: gym.Space[Any]) -> Any:
+    """An observation as policies see it; arrays, which are so already, as they are."""
+    if isinstance(space, gym.spaces.Box) or isinstance(observation, np.ndarray):
+        return observation
+    return gym.spaces.flatten(space, observation)
 
 
 def _pair(env_or_spaces: Any) -> tuple[Any, Any]:
@@ -121,11 +151,18 @@ def action_limits(limits: Any, n_actions: int) -> tuple[Array, Array]:
 
 
 def fitting(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    """The environment, given actions as policies draw them."""
+    """The environment as policies see it, given actions as they draw them."""
     space = env.action_space
-    if takes_as_drawn(space):
+    if not takes_as_drawn(space):
+        env = gym.wrappers.TransformAction(env, lambda action: fitted(action, space), space)
+    return flattening(env)
+
+
+def flattening(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    """The environment as policies see it."""
+    if isinstance(env.observation_space, gym.spaces.Box):
         return env
-    return gym.wrappers.TransformAction(env, lambda action: fitted(action, space), space)
+    return gym.wrappers.FlattenObservation(env)
 
 
 def takes_as_drawn(space: gym.Space[Any]) -> bool:

@@ -17,7 +17,8 @@ import numpy as np
 
 from handrail._types import Array
 from handrail.constraints import counted
-from handrail.policies import Policy
+from handrail.errors import InvalidPolicy
+from handrail.policies import Policy, flat_space
 from handrail.rulebook.region_schema import ANY, LARGEST
 from handrail.rulebook.requirement import DeclaredActions
 from handrail.rulebook.source import Source, Spot
@@ -80,8 +81,8 @@ class Interface:
     @classmethod
     def of_spaces(cls, observations: gym.Space[Any], actions: gym.Space[Any]) -> Interface:
         """Of an environment."""
-        observed = _ends(observations) if isinstance(observations, gym.spaces.Box) else None
-        n_observations = 0 if observed is None else len(observed)
+        observed = _ends(flat_space(observations))
+        n_observations = len(observed)
         if isinstance(actions, gym.spaces.Box):
             ranges = _ends(actions)
             return cls(n_observations, len(ranges), True, ranges, observed)
@@ -251,9 +252,8 @@ def make(
     except Exception:
         env.close()
         raise
-    if len(space.shape or ()) != 1:
-        return gym.wrappers.FlattenObservation(env)
-    return env
+    flat = isinstance(space, gym.spaces.Box) and len(space.shape) == 1
+    return env if flat else gym.wrappers.FlattenObservation(env)
 
 
 def observed_box(spec: EnvironmentSpec, source: Source) -> Array:
@@ -262,11 +262,9 @@ def observed_box(spec: EnvironmentSpec, source: Source) -> Array:
     env = _make(spec, spot, None)
     try:
         _refuse_other_kinds(env, spec, spot)
-        space = env.observation_space
+        return _ends(flat_space(env.observation_space))
     finally:
         env.close()
-    assert isinstance(space, gym.spaces.Box)  # others are refused
-    return _ends(space)
 
 
 def _make(spec: EnvironmentSpec, spot: Spot, render_mode: str | None) -> Environment:
@@ -314,11 +312,11 @@ def _is_registered(environment: str) -> bool:
 
 def _refuse_other_kinds(env: Environment, spec: EnvironmentSpec, spot: Spot) -> None:
     """Spaces that no file can speak of."""
-    observations, actions = env.observation_space, env.action_space
-    if not isinstance(observations, gym.spaces.Box):
-        raise spot.error(
-            f"{spec.id} observes {observations}, but constraints need a Box of numbers."
-        )
+    actions = env.action_space
+    try:
+        flat_space(env.observation_space)
+    except InvalidPolicy as error:
+        raise spot.error(str(error)) from None
     known = isinstance(actions, gym.spaces.Discrete | gym.spaces.Box)
     if not known or len(actions.shape or ()) > 1:
         raise spot.error(

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from handrail.constraints import Constraint, counted
 from handrail.errors import InvalidConstraint, InvalidRulebook, ShapeMismatch
 from handrail.formulas import Formula
-from handrail.policies import Policy, Quantity
+from handrail.policies import Policy, Quantity, flat_space
 from handrail.rulebook import environment as environments
 from handrail.rulebook.catalogue import read_file
 from handrail.rulebook.entries import build_constraints
@@ -319,7 +319,7 @@ def observation_names(given: AnyConstraints) -> tuple[str, ...]:
 
 def _refuse_other_shapes(constraints: Sequence[Constraint], space: gym.Space[Any]) -> None:
     """States have the shape of the observations, or are flat: in C order, as a file names them."""
-    observed = space.shape or ()
+    observed = flat_space(space).shape
     for one in constraints:
         if isinstance(one, Constraint):
             shape = one.states.shape[1:]
