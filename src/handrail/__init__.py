@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from handrail.learning import Reinforce as Reinforce
     from handrail.learning import evaluate as evaluate
     from handrail.policies import CategoricalPolicy as CategoricalPolicy
+    from handrail.policies import DeterministicPolicy as DeterministicPolicy
     from handrail.policies import GaussianPolicy as GaussianPolicy
     from handrail.policies import Policy as Policy
     from handrail.proof import Budget as Budget
@@ -141,6 +142,7 @@ _NAMES = {
     ),
     "policies": (
         "CategoricalPolicy",
+        "DeterministicPolicy",
         "GaussianPolicy",
         "Policy",
     ),

@@ -375,7 +375,7 @@ class TestOthersWhoChangeThePolicy:
 class TestRefusedBeforeTraining:
     def test_by_the_callback(self) -> None:
         model = DQN("MlpPolicy", "CartPole-v1", device="cpu", buffer_size=10)
-        with pytest.raises(hr.errors.InvalidPolicy, match="DQN has no actor-critic policy"):
+        with pytest.raises(hr.errors.InvalidPolicy, match="DQN acts by a DQNPolicy"):
             model.learn(10, callback=Handrail(CARTPOLE))
         assert model.num_timesteps == 0
 

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 from sb3_contrib import RecurrentPPO
-from stable_baselines3 import DQN, PPO, SAC
+from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.distributions import (
@@ -288,11 +288,7 @@ DICT = gym.spaces.Dict({"near": gym.spaces.Box(0.0, 1.0, (2,)), "far": gym.space
 REFUSED: dict[str, tuple[Any, str]] = {
     "DQN": (
         lambda: DQN("MlpPolicy", "CartPole-v1", device="cpu", buffer_size=10),
-        r"DQN has no actor-critic policy \(its policy is DQNPolicy\).*PPO, A2C, TRPO and Maskable",
-    ),
-    "SAC": (
-        lambda: SAC("MlpPolicy", "Pendulum-v1", device="cpu", buffer_size=10),
-        "SAC has no actor-critic policy",
+        "DQN acts by a DQNPolicy, which Handrail cannot look into.*PPO, A2C, TRPO, Maskable",
     ),
     "recurrent": (
         lambda: RecurrentPPO("MlpLstmPolicy", "CartPole-v1", n_steps=8, device="cpu"),

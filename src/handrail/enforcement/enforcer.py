@@ -23,6 +23,7 @@ from handrail.constraints import (
     Rows,
     Tolerance,
     Violations,
+    concatenate,
     measure_rows,
     violations_at,
 )
@@ -85,6 +86,13 @@ class Enforcer(ABC):
     @abstractmethod
     def measure(self, policy: Policy) -> Violations:
         """Row by row, worst first; regions on a sample."""
+
+    @abstractmethod
+    def looked_at(self) -> tuple[Rows, Array]:
+        """The rows at which a held policy obeys, and what violation of each counts as none.
+
+        Of points, of regions' samples and of the states that hold them: (n_rows,).
+        """
 
     @abstractmethod
     def without_proof(self) -> Enforcer:
@@ -167,6 +175,10 @@ class PointEnforcer(Enforcer):
     @override
     def measure(self, policy: Policy) -> Violations:
         return measure_rows(policy, self._rows)
+
+    @override
+    def looked_at(self) -> tuple[Rows, Array]:
+        return self._rows, np.full(len(self._rows), self.tolerance)
 
     @override
     def without_proof(self) -> Enforcer:
@@ -254,6 +266,10 @@ class SelectionEnforcer(Enforcer):
     @override
     def measure(self, policy: Policy) -> Violations:
         return measure_rows(policy, self._watched)
+
+    @override
+    def looked_at(self) -> tuple[Rows, Array]:
+        return self._watched, np.full(len(self._watched), self.tolerance)
 
     @override
     def without_proof(self) -> Enforcer:
@@ -395,6 +411,17 @@ class RegionEnforcer(Enforcer):
     @cached_property
     def _watched(self) -> Rows:
         return self._expansion.rows_with([sample.rows for sample in self._samples])
+
+    @override
+    def looked_at(self) -> tuple[Rows, Array]:
+        """Points have a tolerance, states of regions none."""
+        pairs = zip(self._expansion.regional, self._exchange.working, strict=True)
+        working = [one.rows_at(states) for one, states in pairs if len(states)]
+        rows = concatenate([self._watched, *working])
+        fixed = self._expansion.fixed
+        allowed = np.zeros(len(rows))
+        allowed[: 0 if fixed is None else len(fixed)] = self.tolerance
+        return rows, allowed
 
     @override
     def without_proof(self) -> Enforcer:

@@ -21,7 +21,14 @@ from torch import nn
 
 from handrail._storage import read_file
 from handrail.errors import InvalidArgument, InvalidPolicy
-from handrail.policies import ACTIVATIONS, CategoricalPolicy, GaussianPolicy, Policy, Residual
+from handrail.policies import (
+    ACTIVATIONS,
+    CategoricalPolicy,
+    DeterministicPolicy,
+    GaussianPolicy,
+    Policy,
+    Residual,
+)
 
 CERTIFICATE = "certificate"
 
@@ -122,9 +129,11 @@ def _value(key: str, text: str) -> Any:
 
 def _policy(parts: Sequence[nn.Module], is_mean: bool, metadata: Mapping[str, Any]) -> Policy:
     module = nn.Sequential(*parts)
-    if is_mean:
-        return GaussianPolicy(module, metadata.get("std", 1.0))
-    return CategoricalPolicy(module)
+    if not is_mean:
+        return CategoricalPolicy(module)
+    if "std" in metadata:
+        return GaussianPolicy(module, metadata["std"])
+    return DeterministicPolicy(module, 1.0)
 
 
 def _linear(weight: NDArray[Any], bias: NDArray[Any]) -> nn.Linear:

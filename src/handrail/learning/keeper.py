@@ -21,6 +21,7 @@ from handrail.enforcement import (
     references_before_experience,
 )
 from handrail.errors import UnsatisfiedConstraints
+from handrail.learning.lookout import Lookout
 from handrail.policies import Policy
 from handrail.rulebook import (
     AnyConstraints,
@@ -106,6 +107,11 @@ class Holding:
     seconds: float
     parameter_change: float
 
+    @classmethod
+    def none(cls, timesteps: int, violation: float, seconds: float) -> Holding:
+        """Of a policy that was looked at and left as it is."""
+        return cls(timesteps, violation, violation, 0, 0, 0.0, 0.0, seconds, 0.0)
+
     def logged(self) -> dict[str, float]:
         """What belongs into a trainer's log, under handrail."""
         return {
@@ -144,6 +150,7 @@ class Keeper:
         first = references_before_experience(terms.references, spaces[0], terms.constraints)
         names = observation_names(terms.constraints)
         self._rail = Rail(self.enforcer, given, first, terms.reach, ADVICE_AT_FIRST, names)
+        self._lookout: Lookout | None = None
 
     def reach(self) -> float:
         """How far the next holding may move the policy elsewhere."""
@@ -152,6 +159,24 @@ class Keeper:
     def learned_from(self, states: ArrayLike) -> None:
         """The states (n, *observation_shape) of a rollout."""
         self._rail.learned_from(states)
+
+    def watch(self) -> None:
+        """From here on a `look` knows what to look at; the policy has just been held."""
+        with one_thread():
+            self._lookout = Lookout(self.policy, self.enforcer)
+
+    def look(self, timesteps: int) -> tuple[Holding, bool] | None:
+        """The policy as it acts if it is not held now, and whether it obeys; None if unwatched.
+
+        Args:
+            timesteps: of the environment, until now.
+        """
+        if self._lookout is None:
+            return None
+        start = perf_counter()
+        with one_thread():
+            violation, obeys = self._lookout.look(self.policy)
+        return Holding.none(timesteps, violation, perf_counter() - start), obeys
 
     def hold(self, timesteps: int, trainer: str) -> tuple[Holding, Enforcement]:
         """Make the policy obey now; on failure it is as it was.

@@ -27,7 +27,7 @@ from handrail.enforcement import (
     make_enforcer,
     references_before_experience,
 )
-from handrail.errors import InvalidArgument
+from handrail.errors import InvalidArgument, InvalidPolicy
 from handrail.learning.baseline import make_baseline
 from handrail.learning.checkpoint import (
     Checkpoint,
@@ -101,6 +101,7 @@ class Learner(ABC):
             refuse_normalised(self.player.env)
         self.policy = _fresh_policy(spaces, settings.seed) if policy is None else policy
         check_fit(self.policy, spaces)
+        _refuse_what_draws_nothing(self.policy)
         self.settings = settings
         self.constraints = expand(given, self.policy) if given else None
         self.rail = self._make_rail(constraints, references)
@@ -416,6 +417,15 @@ class Learner(ABC):
         observations = np.asarray(flat, dtype=np.float64)
         single = observations.ndim == len(self.player.spaces[0].shape)
         return (observations[None] if single else observations), single
+
+
+def _refuse_what_draws_nothing(policy: Policy) -> None:
+    if not policy.draws:
+        raise InvalidPolicy(
+            f"A {type(policy).__name__} draws nothing, so its actions have no likelihood to learn "
+            "by. Give its network chance: GaussianPolicy(module, std) around actions, "
+            "CategoricalPolicy(module) over logits."
+        )
 
 
 def _fresh_policy(spaces: Spaces, seed: int) -> Policy:

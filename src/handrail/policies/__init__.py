@@ -15,16 +15,18 @@ from handrail.policies.activation import (
     Twinned,
 )
 from handrail.policies.categorical import CategoricalPolicy, as_categorical
+from handrail.policies.deterministic import DeterministicPolicy
 from handrail.policies.fused_network import FusedNetwork
 from handrail.policies.gaussian import GaussianPolicy
 from handrail.policies.joint_network import joined, mirrored
 from handrail.policies.layer_arrays import LayerArrays
 from handrail.policies.layers import Layers, Refusal, first_layer, n_observed
+from handrail.policies.mean_policy import MeanPolicy
 from handrail.policies.network import Architecture, Tensors, load_weights, pack_policy
 from handrail.policies.policy import ROWS_PER_PASS, Actions, Policy
 from handrail.policies.quantity import MEAN, PROBABILITY, Coordinates, Quantity, quantity_named
 from handrail.policies.residual import Residual
-from handrail.policies.scaler import Scaler, finite_ranges
+from handrail.policies.scaler import Scaler, finite_ranges, onto_range
 from handrail.policies.spaces import (
     Spaces,
     action_limits,
@@ -53,10 +55,12 @@ __all__ = [
     "Clipping",
     "Convex",
     "Coordinates",
+    "DeterministicPolicy",
     "FusedNetwork",
     "GaussianPolicy",
     "LayerArrays",
     "Layers",
+    "MeanPolicy",
     "NearRectifier",
     "Policy",
     "Quantity",
@@ -85,6 +89,7 @@ __all__ = [
     "load_weights",
     "mirrored",
     "n_observed",
+    "onto_range",
     "pack_policy",
     "quantity_named",
     "spaces_of",

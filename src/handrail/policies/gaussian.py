@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import Any, ClassVar, Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 import torch
@@ -15,10 +15,9 @@ from torch import nn
 
 from handrail._types import Array
 from handrail.errors import InvalidPolicy, ShapeMismatch
-from handrail.policies.activation import ACTIVATIONS
+from handrail.policies.mean_policy import MeanPolicy
 from handrail.policies.network import Given, architecture_of
-from handrail.policies.policy import Actions, Policy
-from handrail.policies.quantity import MEAN, Coordinates, Quantity, WithinRange
+from handrail.policies.policy import Actions
 from handrail.policies.residual import Controller, controller_arrays, in_range
 from handrail.policies.scaler import Scale, input_scaling, onto_range
 from handrail.policies.spaces import continuous_spaces
@@ -26,7 +25,7 @@ from handrail.settings import DEFAULT_STD
 
 
 @final
-class GaussianPolicy(Policy):
+class GaussianPolicy(MeanPolicy):
     """a ~ N(module(s), std²), every dimension on its own; environments clip it to their range.
 
     Constraints are about the mean. The standard deviation is declared, not learned: next to the
@@ -36,9 +35,6 @@ class GaussianPolicy(Policy):
         module: maps a batch of observations (n, *observation_shape) to means (n, n_actions).
         std: of all dimensions, or one for each.
     """
-
-    quantity: ClassVar[Quantity] = MEAN
-    _raw_name: ClassVar[str] = "mean actions"
 
     def __init__(self, module: nn.Module, std: float | Sequence[float]) -> None:
         super().__init__(module)
@@ -112,12 +108,6 @@ class GaussianPolicy(Policy):
         """The same noise around the means of another network."""
         return GaussianPolicy(module, self.std.tolist())
 
-    def mean(self, states: ArrayLike) -> Array:
-        """The mean action: (n, n_actions) for a batch, (n_actions,) for one flat observation."""
-        if np.ndim(states) == 1:
-            return self.head(self._raw_of_one(np.asarray(states)))
-        return self.outputs(states)
-
     def head(self, raw: Array) -> Array:
         """Itself."""
         if self.std.ndim and self.std.size != raw.shape[-1]:
@@ -126,24 +116,6 @@ class GaussianPolicy(Policy):
                 f"{raw.shape[-1]} mean actions."
             )
         return raw
-
-    @property
-    def coordinates(self) -> Coordinates:
-        """Behind a tanh, log-odds within the range; else means as they are."""
-        layers, ends = self.layers(), self.output_range()
-        if layers is None or ends is None or layers.activations[-1] is not ACTIVATIONS["tanh"]:
-            return self.quantity
-        return WithinRange(*ends)
-
-    def output_range(self) -> tuple[Array, Array] | None:
-        """That of the last activation, scaled."""
-        layers = self.layers()
-        return None if layers is None else layers.output_range()
-
-    def through_head(self, outputs: Array, vectors: Array) -> Array:
-        """Unchanged."""
-        del outputs
-        return vectors
 
     def scale(self, outputs: Array) -> Array:
         """The standard deviation: one of it away, ∇log π is ∇mean / std."""
@@ -186,7 +158,3 @@ class GaussianPolicy(Policy):
         noise = np.stack([rng.standard_normal(outputs.shape[1]) for rng in rngs])
         drawn: Array = outputs + self.std * noise
         return drawn
-
-    def likeliest(self, outputs: Array) -> Array:
-        """The means."""
-        return outputs

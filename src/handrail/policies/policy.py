@@ -35,6 +35,8 @@ class Policy(ABC):
 
     quantity: ClassVar[Quantity]
     """What `outputs` are."""
+    draws: ClassVar[bool] = True
+    """Whether its actions are drawn, so that they have a likelihood."""
 
     def __init__(self, module: nn.Module) -> None:
         if not isinstance(module, nn.Module):

@@ -8,12 +8,13 @@ except ModuleNotFoundError as error:
     ) from error
 
 from handrail.learning import Holding
-from handrail.sb3 import agent as _registers
+from handrail.sb3 import agent as _plays
+from handrail.sb3 import off_policy as _reads
 from handrail.sb3.callback import Handrail
 from handrail.sb3.file import load
 from handrail.sb3.policy import policy_of
 
-del _needed, _registers
+del _needed, _plays, _reads
 
 __all__ = [
     "Handrail",

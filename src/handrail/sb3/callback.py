@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList, EventCallback
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from torch import Tensor
 
-from handrail._types import Array
 from handrail.errors import InvalidArgument
 from handrail.learning import Holding, Terms
 from handrail.proof import Certificate
 from handrail.rulebook import AnyConstraints
+from handrail.sb3.experience import Experience, experience_of
 from handrail.sb3.keeper import ModelKeeper
-from handrail.sb3.policy import refuse_normalised_observations
+from handrail.sb3.policy import acting_part, refuse_normalised_observations
 from handrail.sb3.pressure import Pressure, take_off
-from handrail.settings import OnUnproven, Reach, Selection
+from handrail.settings import OnUnproven, Reach, Selection, check_count
 
 
 @final
@@ -35,6 +36,10 @@ class Handrail(BaseCallback):
     Only the actor's parameters are changed, in place: the critic and what both share stay bit for
     bit as they are. So does the optimiser's state: Adam's moments remain those of the gradients it
     was given, and the next step starts from where the constraints hold.
+
+    Of SAC, TD3 and DDPG, constraints are about the deterministic action; what noise adds to it, and
+    the random actions before `learning_starts`, nobody holds. Their target networks are left alone:
+    they never act.
 
     Args:
         constraints: a list, a `Rulebook`, or the path or bundled name of a constraint file. Of a
@@ -51,7 +56,10 @@ class Handrail(BaseCallback):
         on_unproven: what becomes of a policy that holds on every state that was tried, but could
             not be proven: "refuse" it, or "keep" it, without ever calling it proven.
         pressure: strength of a pull towards the constraints inside every step of the optimiser,
-            so that an update leaves less to be corrected; 0 for none.
+            so that an update leaves less to be corrected; 0 for none. Not of off-policy models.
+        every: of an off-policy model, gradient steps from one holding to the next. With 1, every
+            policy that acts is looked at, and held if it does not obey. With more, those in between
+            act as they are, and `worst_violation` says how far they went.
     """
 
     def __init__(
@@ -65,8 +73,10 @@ class Handrail(BaseCallback):
         prove: bool = False,
         on_unproven: OnUnproven = "refuse",
         pressure: float = 0.0,
+        every: int = 1,
     ) -> None:
         super().__init__()
+        check_count("every", every)
         if not (np.isfinite(pressure) and pressure >= 0.0):
             raise InvalidArgument(
                 f"The pressure must be 0 (none) or positive and finite, not {pressure!r}."
@@ -75,12 +85,15 @@ class Handrail(BaseCallback):
             constraints, tolerance, selection, reach, references, prove, on_unproven
         )
         self._strength = float(pressure)
+        self._every = every
         self._keeper: ModelKeeper | None = None
+        self._experience: Experience | None = None
         self._pressure: Pressure | None = None
         self._history: list[Holding] = []
         self._certificates: tuple[Certificate, ...] = ()
         self._told = False  # of a rollout of this training
-        self._held: list[Tensor] = []  # the network as it was last held
+        self._acting: list[Tensor] = []  # the network as it acts, since it was last looked at
+        self._held_after = 0  # gradient steps
 
     @property
     def history(self) -> tuple[Holding, ...]:
@@ -105,17 +118,37 @@ class Handrail(BaseCallback):
     def _init_callback(self) -> None:
         """What cannot be held is refused here, before training; learning on goes on from here."""
         refuse_normalised_observations(self.model)  # the environment may be another one by now
-        self._told, self._held = False, []
+        self._told, self._acting = False, []
         if self._pressure is not None:
             self._pressure.end()  # left on another model by a training that was interrupted
         if self._keeper is None or not self._keeper.keeps(self.model):
+            self._refuse_settings_of_others()
             self._keeper = ModelKeeper(self.model, self._terms)
+            self._experience = experience_of(self.model)
             self._history, self._certificates = [], ()
             if self._strength:
                 self._pressure = Pressure(
                     self.model, self._keeper.policy, self._strength, self._keeper.enforcer.tolerance
                 )
-        take_off(self.model.policy.optimizer)  # left on this one, by whatever callback
+        if not self._is_off_policy:
+            take_off(self.model.policy.optimizer)  # left on this one, by whatever callback
+
+    @property
+    def _is_off_policy(self) -> bool:
+        return isinstance(self.model, OffPolicyAlgorithm)
+
+    def _refuse_settings_of_others(self) -> None:
+        name = type(self.model).__name__
+        if self._is_off_policy and self._strength:
+            raise InvalidArgument(
+                f"pressure pulls while an update takes many steps without being held, but {name} "
+                "is held after every update. Leave pressure at 0."
+            )
+        if not self._is_off_policy and self._every != 1:
+            raise InvalidArgument(
+                f"every={self._every} counts gradient steps of off-policy models, but {name} is "
+                "held once before every rollout. Leave it at 1, and collect more steps a rollout."
+            )
 
     def _on_training_start(self) -> None:
         _refuse_several(self.locals.get("callback"))
@@ -124,7 +157,11 @@ class Handrail(BaseCallback):
     def _on_rollout_start(self) -> None:
         first, self._told = not self._told, True
         # Callbacks behind this one may have changed the policy since training started.
-        if not (first and self._is_as_held()):
+        if first and self._is_as_it_acts():
+            return
+        if self._is_off_policy:
+            self._hold_if_needed()
+        else:
             self._hold()
 
     def _on_step(self) -> bool:
@@ -134,7 +171,7 @@ class Handrail(BaseCallback):
                 "hold after updates. Give it to `learn` itself, alone or in a list, not to another "
                 "callback."
             )
-        if not self._is_as_held():
+        if not self._is_as_it_acts():
             raise InvalidArgument(
                 f"Something else than Handrail changed the policy while it acts, before step "
                 f"{self.num_timesteps}, so what acted may not have obeyed. Have callbacks change "
@@ -143,37 +180,59 @@ class Handrail(BaseCallback):
         return True
 
     def _on_rollout_end(self) -> None:
-        if self._keeper is not None:
-            self._keeper.learned_from(self._visited())
-        if self._pressure is not None and self._keeper is not None:
+        assert self._keeper is not None  # _init_callback comes first
+        assert self._experience is not None
+        news = self._experience.news()
+        if news is not None:
+            self._keeper.learned_from(news)
+        if self._pressure is not None:
             self._pressure.begin(self._keeper.enforcer)
-
-    def _visited(self) -> Array:
-        """The states (n, *observation_shape) of the rollout that ends, in the order of time."""
-        model: Any = self.model  # an on-policy one: `policy_of` refuses others
-        observations: Array = model.rollout_buffer.observations  # (time, environment, …)
-        return observations.reshape(-1, *observations.shape[2:])
 
     def _on_training_end(self) -> None:
         self._hold()
 
-    def _is_as_held(self) -> bool:
-        return bool(self._held) and all(map(torch.equal, self._held, self._network()))
+    def _is_as_it_acts(self) -> bool:
+        return bool(self._acting) and all(map(torch.equal, self._acting, self._network()))
 
     def _network(self) -> list[Tensor]:
         """All that decides how the model acts."""
-        network = self.model.policy
-        return [one.detach() for one in chain(network.parameters(), network.buffers())]
+        part = acting_part(self.model.policy)
+        return [one.detach() for one in chain(part.parameters(), part.buffers())]
+
+    def _hold_if_needed(self) -> None:
+        """Rollouts of an off-policy model are short, and mostly there is nothing to do."""
+        assert self._keeper is not None  # _init_callback comes first
+        if self._is_as_it_acts():  # nothing was learned, as at first, or TD3 moved its critic only
+            return
+        looked = self._keeper.look()
+        due = self._gradient_steps() - self._held_after >= self._every
+        if looked is None:
+            self._hold()
+            return
+        holding, obeys = looked
+        if due and (not obeys or self._certificates):  # a look is no proof
+            self._hold()
+            return
+        self._note(holding)
+
+    def _gradient_steps(self) -> int:
+        return int(getattr(self.model, "_n_updates", 0))
 
     def _hold(self) -> None:
         if self._pressure is not None:
             self._pressure.end()
         refuse_normalised_observations(self.model)  # which may be switched on while it learns
         assert self._keeper is not None  # _init_callback comes first
-        holding, result = self._keeper.hold()
-        self._held = [one.clone() for one in self._network()]
-        self._history.append(holding)
+        hold = self._keeper.hold_and_watch if self._is_off_policy else self._keeper.hold
+        holding, result = hold()
         self._certificates = result.certificates
+        self._held_after = self._gradient_steps()
+        self._note(holding)
+
+    def _note(self, holding: Holding) -> None:
+        """Of the policy that acts from here."""
+        self._acting = [one.clone() for one in self._network()]
+        self._history.append(holding)
         for name, value in holding.logged().items():
             self.logger.record(f"handrail/{name}", value)
 

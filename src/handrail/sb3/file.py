@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from stable_baselines3 import A2C, PPO
+from stable_baselines3 import A2C, DDPG, PPO, SAC, TD3
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 from handrail.errors import InvalidRun
@@ -57,16 +57,34 @@ def _algorithm(file: Path) -> type[BaseAlgorithm]:
     """By the names of the settings: the file does not name its algorithm."""
     settings = _settings(file)
     modules = _module(settings, "policy_class") + _module(settings, "rollout_buffer_class")
-    if "gae_lambda" not in settings or "recurrent" in modules:
+    found = None
+    if "gae_lambda" in settings and "recurrent" not in modules:
+        found = _on_policy(settings, modules, file)
+    elif "replay_buffer_class" in settings:
+        found = _off_policy(settings)
+    if found is None:
         raise InvalidRun(
             f"{file} is a model of another algorithm, by the names of its settings. Handrail works "
             f"with {WHAT_WORKS}; a variant of one of them has to be named: load(path, algorithm=…)."
         )
+    return found
+
+
+def _on_policy(settings: dict[str, Any], modules: str, file: Path) -> type[BaseAlgorithm]:
     if "cg_max_steps" in settings:
         return _contributed("TRPO", file)
     if "maskable" in modules:
         return _contributed("MaskablePPO", file)
     return PPO if "n_epochs" in settings else A2C
+
+
+def _off_policy(settings: dict[str, Any]) -> type[BaseAlgorithm] | None:
+    if "target_policy_noise" in settings:
+        # DDPG is TD3 without what distinguishes it.
+        plain = settings.get("policy_delay") == 1 and settings.get("target_noise_clip") == 0.0
+        return DDPG if plain else TD3
+    of_others = {"top_quantiles_to_drop_per_net", "policy_delay"}  # TQC, CrossQ
+    return SAC if "target_entropy" in settings and not of_others & set(settings) else None
 
 
 def _module(settings: dict[str, Any], key: str) -> str:

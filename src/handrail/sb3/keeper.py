@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from time import perf_counter
 from typing import final
 
 from numpy.typing import ArrayLike
@@ -57,6 +59,18 @@ class ModelKeeper:
             return self._keeper.hold(self._model.num_timesteps, type(self._model).__name__)
         except UnsatisfiedConstraints as error:
             raise UnsatisfiedConstraints(f"{error}{self._hint()}") from error
+
+    def hold_and_watch(self) -> tuple[Holding, Enforcement]:
+        """The same, and from here on `look` tells whether it still obeys."""
+        holding, result = self.hold()
+        start = perf_counter()
+        self._keeper.watch()
+        return replace(holding, seconds=holding.seconds + perf_counter() - start), result
+
+    def look(self) -> tuple[Holding, bool] | None:
+        """The model as it acts if it is not held now, and whether it obeys; None if unwatched."""
+        self._network.set_training_mode(False)
+        return self._keeper.look(self._model.num_timesteps)
 
     def _hint(self) -> str:
         """What only a fresh network of Stable-Baselines3 has: a last layer that is almost zero."""

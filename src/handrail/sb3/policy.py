@@ -3,12 +3,16 @@
 First whether the model's layers alone decide, then the actor as a module of its own, then the head
 that its distribution is; in the end both are compared at a few observations. What the critic uses
 as well is no part of the actor: changing that would change what the critic says.
+
+Actor-critic networks are read here. Other kinds of networks register how they are read
+(`off_policy`).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import singledispatch
 from typing import Any, final
 
 import gymnasium as gym
@@ -30,7 +34,7 @@ from handrail.policies import CategoricalPolicy, GaussianPolicy, Policy, Quantit
 # An `ActorCriticPolicy`, or sb3-contrib's `MaskableActorCriticPolicy`, which is none but looks it.
 ActorCritic = Any
 
-WHAT_WORKS = "PPO, A2C, TRPO and MaskablePPO"
+WHAT_WORKS = "PPO, A2C, TRPO, MaskablePPO, SAC, TD3 and DDPG"
 _PARTS = ("pi_features_extractor", "mlp_extractor", "action_net", "value_net", "action_dist")
 
 # Of sb3-contrib, which is optional: a model that uses these modules has imported them.
@@ -61,17 +65,29 @@ def policy_of(model: BaseAlgorithm) -> Policy:
     leaves that mode by itself.
 
     Args:
-        model: PPO, A2C, or sb3-contrib's TRPO or MaskablePPO. Of MaskablePPO, these are the
-            probabilities before any mask; of continuous actions, the means before they are clipped,
-            and `std` is a copy of what log_std says now: it does not follow a model that learns on.
+        model: PPO, A2C, SAC, TD3, DDPG, or sb3-contrib's TRPO or MaskablePPO. Of MaskablePPO, these
+            are the probabilities before any mask; of continuous actions, the means before they are
+            clipped, and `std` is a copy of what log_std says now: it does not follow a model that
+            learns on. Of SAC, TD3 and DDPG it is the deterministic action, in its own units.
     """
-    policy = _actor_critic(model)
+    if not isinstance(model, BaseAlgorithm):
+        raise InvalidPolicy(
+            f"Expected a model of Stable-Baselines3, such as PPO('MlpPolicy', env), but got "
+            f"{type(model).__name__}."
+        )
+    return policy_by(model.policy, model)
+
+
+@singledispatch
+def policy_by(policy: ActorCritic, model: BaseAlgorithm) -> Policy:
+    """The policy that a model acts by with this network; each kind of network has its own way."""
+    _refuse_other_networks(policy, type(model).__name__)
     refuse_shifted_actions(model)
     refuse_normalised_observations(model)
-    _refuse_observations(policy.observation_space)
+    refuse_observations(policy.observation_space)
     policy.set_training_mode(False)
     actor = _actor_of(policy)
-    if _shares_parameters(actor, _critic_parts(policy)):
+    if shares_parameters(actor, _critic_parts(policy)):
         raise InvalidPolicy(
             f"The actor of this {type(policy).__name__} shares layers with its critic, so it "
             "cannot be changed alone. Give each its own layers behind the features extractor."
@@ -81,10 +97,18 @@ def policy_of(model: BaseAlgorithm) -> Policy:
     return found
 
 
-def refuse_changed(policy: ActorCritic, found: Policy) -> None:
+@singledispatch
+def refuse_changed(network: ActorCritic, found: Policy) -> None:
     """Refuse a network that no longer acts by the layers that were found in it."""
-    _refuse_other_ways_to_act(policy)
-    _compare(policy, found)
+    _refuse_other_ways_to_act(network)
+    _compare(network, found)
+
+
+@singledispatch
+def acting_part(network: ActorCritic) -> nn.Module:
+    """What of a network decides how the model acts; the rest may change whenever it likes."""
+    part: nn.Module = network
+    return part
 
 
 def refuse_shifted_actions(model: BaseAlgorithm) -> None:
@@ -131,13 +155,8 @@ def _normalised(env: VecEnv) -> Iterator[tuple[str, bool]]:
         env = env.venv
 
 
-def _actor_critic(model: Any) -> ActorCritic:
-    if not isinstance(model, BaseAlgorithm):
-        raise InvalidPolicy(
-            f"Expected a model of Stable-Baselines3, such as PPO('MlpPolicy', env), but got "
-            f"{type(model).__name__}."
-        )
-    policy, name = model.policy, type(model).__name__
+def _refuse_other_networks(policy: ActorCritic, name: str) -> None:
+    """All but actor-critic ones; the name is that of the algorithm."""
     kind = type(policy).__name__
     if hasattr(policy, "lstm_actor"):
         raise InvalidPolicy(
@@ -148,8 +167,7 @@ def _actor_critic(model: Any) -> ActorCritic:
         )
     if any(not hasattr(policy, part) for part in _PARTS):
         raise InvalidPolicy(
-            f"{name} has no actor-critic policy (its policy is {kind}). Handrail works with "
-            f"{WHAT_WORKS}."
+            f"{name} acts by a {kind}, which Handrail cannot look into. It works with {WHAT_WORKS}."
         )
     if not hasattr(policy.mlp_extractor, "policy_net"):
         raise InvalidPolicy(
@@ -158,7 +176,6 @@ def _actor_critic(model: Any) -> ActorCritic:
             "value_net."
         )
     _refuse_other_ways_to_act(policy)
-    return policy
 
 
 def _refuse_other_ways_to_act(policy: ActorCritic) -> None:
@@ -170,21 +187,31 @@ def _refuse_other_ways_to_act(policy: ActorCritic) -> None:
             f"{type(policy).__name__} is no {' or '.join(one.__name__ for one in bases)}, so how "
             f"it acts is not known. Handrail works with the policies of {WHAT_WORKS}."
         )
-    for name in _WAYS_TO_ACT:
-        method = getattr(policy, name)
+    refuse_own_methods(policy, base, _WAYS_TO_ACT, "policy_net or a features extractor")
+    refuse_hooks(
+        {
+            type(policy).__name__: policy,
+            "mlp_extractor": policy.mlp_extractor,
+            "policy_net": policy.mlp_extractor.policy_net,
+        }
+    )
+
+
+def refuse_own_methods(thing: object, base: type[Any], names: Iterable[str], home: str) -> None:
+    """Refuse what has a method of its own; `home` is where what it does belongs."""
+    for name in names:
+        method = getattr(thing, name)
         if getattr(method, "__func__", method) is not getattr(base, name):
             raise InvalidPolicy(
-                f"{type(policy).__name__} does not act by its layers alone: it has a `{name}` of "
+                f"{type(thing).__name__} does not act by its layers alone: it has a `{name}` of "
                 f"its own instead of that of {base.__name__}. Handrail changes layers, so it "
                 "cannot hold a policy with a forward pass of its own. Put what it does into "
-                "policy_net or a features extractor."
+                f"{home}."
             )
-    # Of what contains the layers; those of a layer belong to the actor.
-    containers = {
-        type(policy).__name__: policy,
-        "mlp_extractor": policy.mlp_extractor,
-        "policy_net": policy.mlp_extractor.policy_net,
-    }
+
+
+def refuse_hooks(containers: Mapping[str, nn.Module]) -> None:
+    """Of what contains the layers; those of a layer belong to the actor."""
     for name, container in containers.items():
         if container._forward_hooks or container._forward_pre_hooks:
             raise InvalidPolicy(
@@ -198,7 +225,8 @@ def _known_policies() -> list[type[Any]]:
     return [ActorCriticPolicy, *([] if maskable is None else [maskable.MaskableActorCriticPolicy])]
 
 
-def _refuse_observations(space: gym.Space[Any]) -> None:
+def refuse_observations(space: gym.Space[Any]) -> None:
+    """Constraints speak of arrays of numbers."""
     if isinstance(space, gym.spaces.Dict):
         raise InvalidPolicy(
             f"Constraints speak of states as arrays, but this model observes a Dict (MultiInput) "
@@ -213,18 +241,30 @@ def _refuse_observations(space: gym.Space[Any]) -> None:
 
 
 def _actor_of(policy: ActorCritic) -> nn.Module:
-    """Observations (n, *observation_shape) to logits or mean actions (n, n_actions).
+    """Observations (n, *observation_shape) to logits or mean actions (n, n_actions)."""
+    layers = [policy.mlp_extractor.policy_net, policy.action_net]
+    return behind_extractor(policy, policy.pi_features_extractor, layers, _critic_parts(policy))
+
+
+def behind_extractor(
+    policy: Any, extractor: nn.Module, layers: Sequence[nn.Module], critic: Sequence[nn.Module]
+) -> nn.Module:
+    """The layers, behind what they see of observations (n, *observation_shape).
 
     A plain nn.Sequential wherever observations reach the layers as they are: that is what proofs
     and the fast passes look into.
+
+    Args:
+        policy: knows the observation space, and what is done to images.
+        extractor: of features; a part of the actor if the critic has one of its own.
+        layers: behind it.
+        critic: all that is not to be changed.
     """
-    extractor = policy.pi_features_extractor
-    layers = [policy.mlp_extractor.policy_net, policy.action_net]
     space: gym.spaces.Box = policy.observation_space
     if type(extractor) is FlattenExtractor and not is_image_space(space):
         flatten = [nn.Flatten()] if len(space.shape) > 1 else []
         return nn.Sequential(*flatten, *layers)
-    if _shares_parameters(extractor, _critic_parts(policy)):
+    if shares_parameters(extractor, critic):
         return PreparedActor(_features(policy, extractor), nn.Sequential(*layers), space)
     return PreparedActor(_as_seen(policy), nn.Sequential(extractor, *layers), space)
 
@@ -234,7 +274,8 @@ def _critic_parts(policy: ActorCritic) -> tuple[nn.Module, ...]:
     return policy.vf_features_extractor, policy.mlp_extractor.value_net, policy.value_net
 
 
-def _shares_parameters(part: nn.Module, others: tuple[nn.Module, ...]) -> bool:
+def shares_parameters(part: nn.Module, others: Sequence[nn.Module]) -> bool:
+    """Whether a parameter of this part is one of the others, too."""
     theirs = {id(parameter) for other in others for parameter in other.parameters()}
     return any(id(parameter) in theirs for parameter in part.parameters())
 
@@ -340,20 +381,47 @@ def _by_distribution(policy: ActorCritic, actor: nn.Module) -> Policy:
 
 
 def _compare(policy: ActorCritic, found: Policy) -> None:
-    """A network with a forward pass of its own would act otherwise than its layers say."""
-    space = policy.observation_space
+    observations = probes(policy.observation_space)
+    acts = _raw_outputs(policy, found.quantity, observations)
+    layers = "features extractor, policy_net, action_net"
+    refuse_differences(type(policy).__name__, layers, found, observations, acts)
+
+
+def probes(space: gym.spaces.Box) -> Array:
+    """A few observations (n, *observation_shape), the same every time."""
     chance = np.random.default_rng(0).uniform(-10.0, 10.0, (_PROBES, *space.shape))
-    observations = np.clip(chance, space.low, space.high).astype(space.dtype)
+    observations: Array = np.clip(chance, space.low, space.high).astype(space.dtype)
+    return observations
+
+
+def refuse_differences(
+    name: str,
+    layers: str,
+    found: Policy,
+    observations: Array,
+    acts: Iterable[Array],
+    size: float = 0.0,
+) -> None:
+    """A network with a forward pass of its own would act otherwise than its layers say.
+
+    Args:
+        name: of the network.
+        layers: that were found in it, in words.
+        found: the policy of these layers.
+        observations: (n, *observation_shape).
+        acts: raw outputs (n, n_actions) there, as Stable-Baselines3 computes them in several ways.
+        size: of numbers that it rounds on the way, besides its outputs.
+    """
     raw = found.raw(observations)
     expected = found.quantity.comparable(raw)
-    allowed = _AGREEMENT * np.ptp(expected) + _ROUNDING * np.abs(raw).max()
-    for acts in _raw_outputs(policy, found.quantity, observations):
-        difference = np.abs(found.quantity.comparable(acts) - expected).max()
+    allowed = _AGREEMENT * np.ptp(expected) + _ROUNDING * max(np.abs(raw).max(), size)
+    for one in acts:
+        difference = np.abs(found.quantity.comparable(one) - expected).max()
         if not difference <= allowed:
             raise InvalidPolicy(
-                f"{type(policy).__name__} does not act by its layers alone (features extractor, "
-                f"policy_net, action_net): its outputs differ by up to {difference:.2g}. Handrail "
-                "changes layers, so it cannot hold a policy with a forward pass of its own."
+                f"{name} does not act by its layers alone ({layers}): its outputs differ by up to "
+                f"{difference:.2g}. Handrail changes layers, so it cannot hold a policy with a "
+                "forward pass of its own."
             )
 
 

@@ -1,0 +1,65 @@
+"""The states that a model has visited, as they arrive."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, final
+
+import numpy as np
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from typing_extensions import override
+
+from handrail._types import Array
+
+# Steps of an off-policy model that are as much news as a rollout: its own rollouts may be one step.
+_STEPS = 1000
+
+
+class Experience(ABC):
+    """Of one model, asked when a rollout ends."""
+
+    @abstractmethod
+    def news(self) -> Array | None:
+        """States (n, *observation_shape) in the order of time; None if too few."""
+
+
+def experience_of(model: BaseAlgorithm) -> Experience:
+    """From wherever the model keeps what it learns from."""
+    return Replayed(model) if isinstance(model, OffPolicyAlgorithm) else RolledOut(model)
+
+
+@final
+class RolledOut(Experience):
+    """All of the rollout that ends."""
+
+    def __init__(self, model: BaseAlgorithm) -> None:
+        self._model: Any = model  # an on-policy one
+
+    @override
+    def news(self) -> Array:
+        observations: Array = self._model.rollout_buffer.observations  # (time, environment, …)
+        return observations.reshape(-1, *observations.shape[2:])
+
+
+@final
+class Replayed(Experience):
+    """The newest of the replay buffer, a thousand steps at a time."""
+
+    def __init__(self, model: OffPolicyAlgorithm) -> None:
+        self._model = model
+        self._told = model.num_timesteps
+
+    @override
+    def news(self) -> Array | None:
+        self._told = min(self._told, self._model.num_timesteps)  # which a new training begins anew
+        new = self._model.num_timesteps - self._told
+        if new < _STEPS:
+            return None
+        self._told = self._model.num_timesteps
+        buffer = self._model.replay_buffer
+        assert buffer is not None  # a model that learns has one
+        stored = buffer.observations.shape[0] if buffer.full else buffer.pos
+        newest = buffer.pos - np.arange(min(new // buffer.n_envs, stored), 0, -1)
+        observations: Array = buffer.observations[newest % buffer.observations.shape[0]]
+        return observations.reshape(-1, *observations.shape[2:])
