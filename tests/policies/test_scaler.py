@@ -28,7 +28,7 @@ STATES = np.random.default_rng(0).uniform(LOW, HIGH, size=(40, 3))
 def scaling_of(policy: hr.Policy) -> Scaler:
     layers = policy.layers()
     assert layers is not None
-    assert layers.front is not None
+    assert isinstance(layers.front, Scaler)
     return layers.front
 
 

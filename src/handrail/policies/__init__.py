@@ -23,6 +23,7 @@ from handrail.policies.layer_arrays import LayerArrays
 from handrail.policies.layers import Layers, Refusal, first_layer, n_observed
 from handrail.policies.mean_policy import MeanPolicy
 from handrail.policies.network import Architecture, Tensors, load_weights, pack_policy
+from handrail.policies.normaliser import Normaliser, normaliser_in
 from handrail.policies.policy import ROWS_PER_PASS, Actions, Policy
 from handrail.policies.quantity import MEAN, PROBABILITY, Coordinates, Quantity, quantity_named
 from handrail.policies.residual import Residual
@@ -62,6 +63,7 @@ __all__ = [
     "Layers",
     "MeanPolicy",
     "NearRectifier",
+    "Normaliser",
     "Policy",
     "Quantity",
     "Rectifier",
@@ -89,6 +91,7 @@ __all__ = [
     "load_weights",
     "mirrored",
     "n_observed",
+    "normaliser_in",
     "onto_range",
     "pack_policy",
     "quantity_named",

@@ -27,7 +27,7 @@ class FusedNetwork:
 
     def __init__(self, layers: Layers) -> None:
         self._flattens = layers.flattens
-        self._front = None if layers.front is None else layers.front.arrays()
+        self._front = None if layers.front is None else layers.front.in_numpy()
         inward, inward_bias, outward, outward_bias = (
             parameter.detach().numpy() for parameter in layers.parameters
         )
@@ -153,8 +153,7 @@ class FusedNetwork:
                 f"shape {states.shape[1:]}, where the network takes {(self.n_observations,)}"
             )
         if self._front is not None:
-            factor, offset = self._front
-            flat = flat * factor + offset
+            flat = self._front(flat)
         return np.ascontiguousarray(flat, dtype=np.float64)
 
 

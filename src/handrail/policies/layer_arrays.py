@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 
 from handrail._types import Array
-from handrail.policies.activation import IDENTITY, Activation
+from handrail.policies.activation import ACTIVATIONS, IDENTITY, Activation
 
 _UNDERFLOW = 1e-30
 
@@ -19,7 +19,8 @@ class LayerArrays:
     """The layers at given weights, as float64 arrays: what a proof is about.
 
     A scaling in front is part of the first layer, W (f s + o) + b = (W f) s + (W o + b), which is
-    the same but for rounding. One behind is a diagonal layer of its own.
+    the same but for rounding. One behind is a diagonal layer of its own, and so is one in front
+    whose results are clipped.
 
     Attributes:
         weights: one (n_out, n_in) per layer.
@@ -89,6 +90,24 @@ class LayerArrays:
             weights=(first * factor, *weights),
             biases=(first @ offset + bias, *biases),
             summed=(size + cancelling, *sizes),
+        )
+
+    def behind_clipping(self, factor: Array, offset: Array, limit: float) -> LayerArrays:
+        """The same behind f s + o that is clipped to ±limit: limit · hardtanh((f s + o) / limit).
+
+        The scaling becomes a diagonal layer of its own, the limit part of the weights behind it.
+        """
+        first, *weights = self.weights
+        shrunk = offset / limit
+        # What underflows in f s is far below what rounds in this.
+        size = np.abs(shrunk) + _UNDERFLOW / limit
+        return replace(
+            self,
+            weights=(np.diag(factor / limit), first * limit, *weights),
+            biases=(shrunk, *self.biases),
+            activations=(ACTIVATIONS["hardtanh"], *self.activations),
+            gains=None if self.gains is None else (None, *self.gains),
+            summed=(size, *self.bias_sizes),
         )
 
     def scaled(self, factor: Array, offset: Array) -> LayerArrays:

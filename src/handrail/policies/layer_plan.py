@@ -13,6 +13,7 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.utils import parametrize
 
 from handrail.policies.activation import ACTIVATION_OF, IDENTITY, Activation
+from handrail.policies.normaliser import Normaliser
 from handrail.policies.residual import Residual
 from handrail.policies.scaler import Scaler
 
@@ -28,6 +29,7 @@ OPTIONS: dict[type[nn.Module], tuple[str, ...]] = {
     nn.Flatten: ("start_dim", "end_dim"),
     nn.Dropout: ("training",),
     Scaler: (),
+    Normaliser: ("dtype",),
     Residual: (),
     **{kind: activation.options for kind, activation in ACTIVATION_OF.items()},
 }
@@ -37,6 +39,7 @@ _FORWARDS = {kind: kind.forward for kind in OPTIONS}
 _ARGUMENTS: dict[type[nn.Module], tuple[Any, ...]] = {
     nn.Linear: (1, 1, True, "meta"),
     Scaler: ([1.0], [0.0]),
+    Normaliser: ([0.0], [1.0]),
     Residual: (nn.Identity(), [[1.0]], [0.0]),
 }
 _ATTRIBUTES = {kind: frozenset(kind(*_ARGUMENTS.get(kind, ())).__dict__) for kind in OPTIONS}
@@ -50,7 +53,7 @@ class LayerPlan:
         self.linear: list[nn.Linear] = []
         self.activations: list[Activation] = []
         self.flattens = False
-        self.front: Scaler | None = None
+        self.front: Scaler | Normaliser | None = None
         self.residual: Residual | None = None
         self.back: Scaler | None = None
         self._inside: set[int] = set()  # of a residual, what is not behind it
@@ -67,6 +70,8 @@ class LayerPlan:
             self.flattens = True
         if isinstance(part, Scaler):
             return self._add_scaling(part)
+        if isinstance(part, Normaliser):
+            return self._add_normaliser(part)
         if isinstance(part, Residual):
             return self._add_residual(part)
         activation = ACTIVATION_OF.get(type(part))
@@ -91,6 +96,12 @@ class LayerPlan:
         if self.linear or self.front is not None or self.residual is not None:
             return "is not in front of all others"
         self.residual, self._inside = residual, {id(part) for part in residual.modules()}
+        return ""
+
+    def _add_normaliser(self, normaliser: Normaliser) -> str:
+        if self.linear or self.front is not None or self.residual is not None:
+            return "is not in front of all others"
+        self.front = normaliser
         return ""
 
     def _add_scaling(self, scaling: Scaler) -> str:
@@ -137,14 +148,15 @@ class LayerPlan:
             return "stands behind a scaling of outputs"
         n, before = weight.shape[1], None
         if self.linear:
-            before = self.linear[-1].weight
-            if before.shape[0] != n:
-                return f"does not fit {before.shape[0]} outputs of the layer before"
+            before = _kind(self.linear[-1].weight)
+            given = self.linear[-1].weight.shape[0]
+            if given != n:
+                return f"does not fit {given} outputs of the layer before"
         elif self.front is not None:
-            before = self.front.factor
+            before = _kind_behind(self.front)
             if self.front.in_features != n:
                 return f"does not fit {self.front.in_features} scaled observations"
-        if before is not None and _kind(before) != _kind(weight):
+        if before is not None and before != _kind(weight):
             return "has another precision or device than the layer before"
         return ""
 
@@ -161,10 +173,17 @@ def oddity_of(part: nn.Module) -> str:
     replaced = [name for name in added if name in ("weight", "bias") or hasattr(kind, name)]
     if replaced or kind.forward is not _FORWARDS[kind]:
         return f"has {' and '.join(sorted(replaced)) or 'forward'} replaced"
+    return _oddity_inside(part)
+
+
+def _oddity_inside(part: nn.Module) -> str:
+    """Of the numbers and options of a layer of a known kind."""
     if isinstance(part, nn.Linear):
         return _oddity_of_weights(part)
     if isinstance(part, Scaler | Residual):
         return _oddity_of_numbers(part)
+    if isinstance(part, Normaliser):
+        return _oddity_of_statistics(part)
     return _oddity_of_options(part)
 
 
@@ -179,6 +198,16 @@ def _oddity_of_numbers(part: Scaler | Residual) -> str:
     if isinstance(part, Scaler):
         return "" if bool((first != 0.0).all()) else "has a factor of 0"
     return "" if first.ndim == 2 else f"has a gain of shape {tuple(first.shape)}"
+
+
+def _oddity_of_statistics(part: Normaliser) -> str:
+    if part._parameters or part._modules or set(part._buffers) != {"mean", "size", "limit"}:
+        return "has weights or layers of its own"
+    fitting = part.mean.ndim == 1 and part.mean.shape == part.size.shape
+    exact = part.mean.dtype == part.size.dtype == torch.float64
+    if not fitting or not exact or not bool((part.size > 0.0).all() and part.limit > 0.0):
+        return "has no mean and positive size for each number, and no positive limit"
+    return ""
 
 
 _FIXED: dict[type[nn.Module], str] = {Scaler: "factor", Residual: "gain"}
@@ -239,3 +268,10 @@ def own_parameters(layer: nn.Linear) -> list[tuple[str, nn.Parameter]]:
 
 def _kind(tensor: Tensor) -> tuple[torch.dtype, torch.device]:
     return tensor.dtype, tensor.device
+
+
+def _kind_behind(front: Scaler | Normaliser) -> tuple[torch.dtype, torch.device]:
+    """Of what a layer in front of all others gives out."""
+    if isinstance(front, Normaliser):
+        return front.dtype, front.mean.device
+    return _kind(front.factor)

@@ -36,6 +36,7 @@ from handrail.policies.layer_plan import (
     oddity_of,
     own_parameters,
 )
+from handrail.policies.normaliser import Normaliser
 from handrail.policies.residual import Residual
 from handrail.policies.scaler import Scaler
 
@@ -75,14 +76,15 @@ class Passed(NamedTuple):
 class Layers:
     """z = σ_L(W_L … σ_1(W_1 s + b_1) … + b_L): the network that a module is, at any weights.
 
-    Of s, or of f s + o where a `Scaler` stands in front; likewise behind it all. Where a `Residual`
-    is around it, its controller's gain · s + offset is added before σ_L.
+    Of s, or of f s + o where a `Scaler` stands in front; likewise behind it all. In front may also
+    be a `Normaliser`. Where a `Residual` is around it, its controller's gain · s + offset is added
+    before σ_L.
 
     Attributes:
         linear: first to last.
         activations: one behind each of them, `IDENTITY` for none.
         flattens: whether observations of several axes are flattened in front.
-        front: what scales observations then; None if nothing does.
+        front: what scales or normalises observations then; None if nothing does.
         residual: what is added to the last of the linear layers; None if nothing is.
         back: what scales the outputs in the end; None if nothing does.
         parameters: in the order of the module.
@@ -102,7 +104,8 @@ class Layers:
             (layer, layer.weight, layer.bias, layer.weight.stride(), layer.weight.numel())
             for layer in self.linear
         ]
-        fixed = [part._buffers for part in parts if isinstance(part, Scaler | Residual)]
+        given = [part for part in parts if isinstance(part, Scaler | Normaliser | Residual)]
+        fixed = [part._buffers for part in given]
         self._fixed = [(buffers, name) for buffers in fixed for name in buffers]
         self._fixed_tensors = [buffers[name] for buffers, name in self._fixed]
         self._addresses = [p.data_ptr() for p in self.parameters]
@@ -187,8 +190,12 @@ class Layers:
                 np.zeros(layer.out_features) if layer.bias is None else _exact(layer.bias)
             )
         arrays = LayerArrays(tuple(weights), tuple(biases), self.activations)
-        if self.front is not None:
+        if isinstance(self.front, Scaler):
             arrays = arrays.behind(_exact(self.front.factor), _exact(self.front.offset))
+        elif self.front is not None and bool(self.front.limit.isfinite()):
+            arrays = arrays.behind_clipping(*self.front.scaling(), float(self.front.limit))
+        elif self.front is not None:
+            arrays = arrays.behind(*self.front.scaling())
         if self.residual is not None:
             arrays = arrays.beside(_exact(self.residual.gain), _exact(self.residual.offset))
         if self.back is not None:
@@ -278,10 +285,12 @@ class NumpyPass:
     def __init__(self, layers: Layers) -> None:
         self._flattens = layers.flattens
         self._shape = (layers.n_observations,)
-        self._dtype = np.dtype(str(layers.dtype).removeprefix("torch."))
-        self._front, self._beside, self._back = (
-            None if fixed is None else fixed.arrays()
-            for fixed in (layers.front, layers.residual, layers.back)
+        normalised = isinstance(layers.front, Normaliser)
+        read = torch.float64 if normalised else layers.dtype
+        self._dtype = np.dtype(str(read).removeprefix("torch."))
+        self._front = None if layers.front is None else layers.front.in_numpy()
+        self._beside, self._back = (
+            None if fixed is None else fixed.arrays() for fixed in (layers.residual, layers.back)
         )
         self._steps = tuple(
             (
@@ -307,8 +316,7 @@ class NumpyPass:
             raise ValueError(f"shape {signal.shape}, where the network takes {self._shape}")
         observed = signal
         if self._front is not None:
-            factor, offset = self._front
-            signal = signal * factor + offset
+            signal = self._front(signal)
         for weight, bias, activate in self._steps:
             last = weight is self._steps[-1][0]
             signal = weight.dot(signal)
@@ -339,7 +347,7 @@ def first_layer(module: nn.Module) -> nn.Module:
 def n_observed(module: nn.Module) -> int | None:
     """How many numbers a network takes, where its first layer tells."""
     first = first_layer(module)
-    return first.in_features if isinstance(first, nn.Linear | Scaler) else None
+    return first.in_features if isinstance(first, nn.Linear | Scaler | Normaliser) else None
 
 
 def _in_float64(layer: nn.Module) -> nn.Module:

@@ -16,6 +16,7 @@ from handrail._types import Array
 from handrail.errors import InvalidPolicy, InvalidRun
 from handrail.policies.activation import ACTIVATIONS, IDENTITY
 from handrail.policies.layers import Layers, Refusal
+from handrail.policies.normaliser import Normaliser
 from handrail.policies.policy import Policy
 from handrail.policies.residual import Residual
 from handrail.policies.scaler import Scaler
@@ -149,6 +150,7 @@ class Architecture:
             (last is not IDENTITY) != (layers.back is not None)
             or bounded not in ("", *BOUNDING)
             or IDENTITY in between
+            or isinstance(layers.front, Normaliser)
             or len({activation.name for activation in between}) > 1
         ):
             return None

@@ -17,6 +17,7 @@ from handrail._types import Array
 from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.policies.fused_network import FusedNetwork
 from handrail.policies.layers import Layers, NumpyPass, n_observed
+from handrail.policies.normaliser import normaliser_in
 from handrail.policies.quantity import Coordinates, Quantity
 
 # Rows in one forward pass: (rows, 5000) activations that stay in the cache.
@@ -156,7 +157,9 @@ class Policy(ABC):
     def to_tensor(self, states: ArrayLike) -> Tensor:
         """States (n, *observation_shape) as the module expects them."""
         first = self._first_parameter()
-        return torch.tensor(np.asarray(states), dtype=first.dtype, device=first.device)
+        # What is normalised in front is so in float64, whatever the network computes in.
+        dtype = torch.float64 if self._normalises else first.dtype
+        return torch.tensor(np.asarray(states), dtype=dtype, device=first.device)
 
     def seen(self, states: ArrayLike) -> Array | None:
         """States (n, *observation_shape) in the network's own units (n, n_observations).
@@ -226,6 +229,7 @@ class Policy(ABC):
 
     def _read(self) -> None:
         """Find out how the module can be evaluated."""
+        self._normalises = normaliser_in(self.module) is not None
         read = Layers.of(self.module)
         self._layers = read if isinstance(read, Layers) else None
         self._numpy = None if self._layers is None else NumpyPass.of(self._layers)

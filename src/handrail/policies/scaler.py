@@ -8,7 +8,7 @@ is a layer: fixed numbers, not learned, saved and exported with the weights.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, Literal, final
 
@@ -72,6 +72,11 @@ class Scaler(nn.Module):
     def arrays(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Factor and offset (n,), on the memory of the tensors."""
         return self.factor.numpy(), self.offset.numpy()
+
+    def in_numpy(self) -> Callable[[NDArray[Any]], NDArray[Any]]:
+        """The same of arrays (…, n), on the memory of the tensors."""
+        factor, offset = self.arrays()
+        return lambda inputs: inputs * factor + offset
 
     def extra_repr(self) -> str:
         """For people."""
