@@ -14,7 +14,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 import handrail as hr
 from handrail.sb3.callback import Handrail
 from tests.support.environments import Failing
-from tests.support.sb3_models import CARTPOLE, REFUSED, Masked, Numbers, Pictures, ppo
+from tests.support.sb3_models import CARTPOLE, Masked, Numbers, Pictures, ppo
 
 
 class TestEvaluate:
@@ -59,11 +59,6 @@ class TestEvaluate:
             hr.errors.EnvironmentFailure, match=f"observation is not finite {when}: .(nan|inf), "
         ):
             hr.evaluate(ppo(), Failing(gym.make("CartPole-v1"), how, step), episodes=1)
-
-    def test_observations_that_are_normalised(self) -> None:
-        normalised = REFUSED["VecNormalize"][0]()
-        with pytest.raises(hr.errors.InvalidPolicy, match="VecNormalize"):
-            hr.evaluate(normalised, "CartPole-v1")
 
     def test_classes_of_ones_own(self) -> None:
         """Registered for what they derive from, wherever they were written."""

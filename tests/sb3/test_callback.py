@@ -39,7 +39,6 @@ from tests.support.pendulum import RULES, SMALL, UPRIGHT
 from tests.support.sb3_models import (
     CARTPOLE,
     CARTPOLE_STATES,
-    REFUSED,
     REQUIRED,
     TILTED,
     Masked,
@@ -245,7 +244,7 @@ class TestRegions:
         assert callback.worst_violation <= 1e-5
 
 
-def test_scaling_by_fixed_numbers_as_the_refusal_recommends() -> None:
+def test_scaling_by_fixed_numbers() -> None:
     """CartPole's velocities are unbounded, which RescaleObservation refuses."""
     sizes = np.array([2.4, 2.0, 0.2, 2.0], dtype=np.float32)
     env = gym.wrappers.TransformObservation(
@@ -254,10 +253,6 @@ def test_scaling_by_fixed_numbers_as_the_refusal_recommends() -> None:
     rail = Handrail(at_least(CARTPOLE_STATES / sizes, 0.95))
     ppo(env).learn(64, callback=rail)
     assert rail.worst_violation <= 1e-5
-    with pytest.raises(
-        hr.errors.InvalidPolicy, match=r"TransformObservation\(env, lambda seen: \(seen - m"
-    ):
-        policy_of(REFUSED["VecNormalize"][0]())
 
 
 class Asking(gym.Wrapper[Any, Any, Any, Any]):
@@ -379,13 +374,6 @@ class TestRefusedBeforeTraining:
             model.learn(10, callback=Handrail(CARTPOLE))
         assert model.num_timesteps == 0
 
-    def test_normalisation_that_comes_later(self) -> None:
-        model, callback = ppo(), Handrail(CARTPOLE)
-        model.learn(64, callback=callback)
-        model.set_env(VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")])))
-        with pytest.raises(hr.errors.InvalidPolicy, match="VecNormalize"):
-            model.learn(64, callback=callback, reset_num_timesteps=False)
-
     def test_normalisation_that_is_switched_on_meanwhile(self) -> None:
         envs = VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")]), norm_obs=False)
 
@@ -397,7 +385,7 @@ class TestRefusedBeforeTraining:
                 envs.norm_obs = True
 
         model = ppo(envs)
-        with pytest.raises(hr.errors.InvalidPolicy, match="VecNormalize"):
+        with pytest.raises(hr.errors.InvalidPolicy, match="VecNormalize has no statistics of obs"):
             model.learn(192, callback=[Handrail(CARTPOLE), SwitchOn()])
         assert model.num_timesteps == 64  # at the next rollout
 

@@ -18,7 +18,12 @@ from stable_baselines3.common.distributions import (
 )
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, MlpExtractor
-from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
+from stable_baselines3.common.vec_env import (
+    DummyVecEnv,
+    VecFrameStack,
+    VecMonitor,
+    VecNormalize,
+)
 from torch import Tensor, nn
 
 import handrail as hr
@@ -279,6 +284,18 @@ class Nameless(ActorCriticPolicy):
         del self.mlp_extractor.policy_net
 
 
+class Own(VecNormalize):
+    """Does nothing else so far."""
+
+
+def cartpoles(n: int = 1) -> DummyVecEnv:
+    return DummyVecEnv([lambda: gym.make("CartPole-v1")] * n)
+
+
+def normalised(n: int = 1, **settings: Any) -> VecNormalize:
+    return VecNormalize(cartpoles(n), **settings)
+
+
 def spaces(**given: Any) -> PPO:
     policy = "MultiInputPolicy" if "observations" in given else "MlpPolicy"
     return ppo(Numbers(**given), policy)
@@ -315,30 +332,26 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: ppo("Pendulum-v1", use_sde=True, policy_kwargs={"squash_output": True}),
         "squash_output=True sends mean actions through tanh.*Leave it at False",
     ),
-    "VecNormalize": (
-        lambda: ppo(VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")]))),
-        r"VecNormalize\(norm_obs=True\) shows the policy other numbers than those that constraints "
-        r"speak of, on a scale that moves with every step: .*norm_obs=False",
+    "VecNormalize that moves": (
+        lambda: ppo(normalised()),
+        r"VecNormalize still moves its statistics with every step \(training=True\).*Freeze them "
+        r"first: model.get_vec_normalize_env\(\).training = False",
     ),
-    "frozen VecNormalize": (
-        lambda: ppo(VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")]), training=False)),
-        r"VecNormalize\(norm_obs=True\) shows the policy other numbers than those that constraints "
-        r"speak of, by averages of its own: .*norm_obs=False",
+    "two VecNormalize": (
+        lambda: ppo(VecNormalize(VecMonitor(normalised()))),
+        r"Two VecNormalize\(norm_obs=True\) are around one environment",
     ),
-    "VecNormalize inside another": (
-        lambda: ppo(
-            VecNormalize(
-                VecMonitor(VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")]))),
-                norm_obs=False,
-            )
-        ),
-        r"VecNormalize\(norm_obs=True\) shows the policy other numbers than those that constraints "
-        r"speak of, on a scale that moves",
+    "VecNormalize of one's own": (
+        lambda: ppo(Own(cartpoles())),
+        "Own is a class of your own derived from VecNormalize",
+    ),
+    "something around VecNormalize": (
+        lambda: ppo(VecFrameStack(normalised(), 2)),
+        r"VecFrameStack stands around VecNormalize\(norm_obs=True\) and may change",
     ),
     "NormalizeObservation": (
         lambda: ppo(gym.wrappers.NormalizeObservation(gym.make("CartPole-v1"))),
-        "NormalizeObservation shows the policy other numbers than those that constraints speak of, "
-        "by averages of its own",
+        "NormalizeObservation keeps statistics of its own in each sub-env.*Use VecNormalize around",
     ),
     "forward": (lambda: ppo(policy=Forward), "Forward does not act by its layers alone"),
     "temperature": (lambda: ppo(policy=Bold), "a `_get_action_dist_from_latent` of its own"),

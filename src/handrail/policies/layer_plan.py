@@ -65,7 +65,8 @@ class LayerPlan:
         if isinstance(part, nn.Linear):
             return self._add_linear(part)
         if isinstance(part, nn.Flatten):
-            if self.linear or self.front is not None or self.residual is not None:
+            behind_others = self.front is not None and not self.flattens  # else they are flat
+            if self.linear or self.residual is not None or behind_others:
                 return "is not in front of all others"
             self.flattens = True
         if isinstance(part, Scaler):

@@ -73,8 +73,9 @@ class Normaliser(nn.Module):
 
     @override
     def forward(self, inputs: Tensor) -> Tensor:
-        """The normalised inputs (…, n), in the network's precision."""
-        normalised = (inputs.double() - self.mean) / self.size
+        """The normalised inputs (n, *observation_shape), in the network's precision."""
+        shape = inputs.shape[1:]  # the statistics are in C order
+        normalised = (inputs.double() - self.mean.view(shape)) / self.size.view(shape)
         return normalised.clamp(-self.limit, self.limit).to(self.dtype)
 
     def in_numpy(self) -> Callable[[NDArray[Any]], NDArray[Any]]:

@@ -17,7 +17,7 @@ from handrail._types import Array
 from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.policies.fused_network import FusedNetwork
 from handrail.policies.layers import Layers, NumpyPass, n_observed
-from handrail.policies.normaliser import normaliser_in
+from handrail.policies.normaliser import Normaliser, normaliser_in
 from handrail.policies.quantity import Coordinates, Quantity
 
 # Rows in one forward pass: (rows, 5000) activations that stay in the cache.
@@ -127,6 +127,12 @@ class Policy(ABC):
     def dtype(self) -> torch.dtype:
         """The precision the module computes in."""
         return self._first_parameter().dtype
+
+    def behind(self, front: Normaliser) -> Self:
+        """The same network on the same parameters, of observations that are normalised first."""
+        layers = self.layers()
+        flatten = [nn.Flatten()] if layers is not None and layers.flattens else []
+        return self.with_module(nn.Sequential(*flatten, front, self.module))
 
     def in_float64(self, states: ArrayLike) -> Self:
         """A copy that computes in float64, or itself if it does already.

@@ -12,25 +12,23 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 
 from handrail.errors import InvalidArgument
 from handrail.learning import Act, Agent, Start, agent_of
-from handrail.sb3.policy import (
-    policy_of,
-    refuse_normalised_observations,
-    refuse_shifted_actions,
-)
+from handrail.sb3.normalisation import normalisation_of, raw_policy
+from handrail.sb3.policy import policy_by, refuse_shifted_actions
 
 
 @agent_of.register
 def _agent_of_model(model: BaseAlgorithm, env: gym.Env[Any, Any], deterministic: bool) -> Agent:
     refuse_shifted_actions(model)
-    refuse_normalised_observations(model)
     _refuse_other_spaces(model, env)
-    masks = _masks(model, env)
+    masks, normalisation = _masks(model, env), normalisation_of(model)
+    # As the model is shown states while it learns; statistics stay as they are.
+    shown = (lambda state: state) if normalisation is None else normalisation.normalize_obs
 
     def begin(start: Start) -> Act:
         torch.manual_seed(int(start.rng.integers(2**63)))
-        return lambda state: model.predict(state, deterministic=deterministic, **masks())[0]
+        return lambda state: model.predict(shown(state), deterministic=deterministic, **masks())[0]
 
-    return Agent(begin, policy=lambda: policy_of(model))
+    return Agent(begin, policy=lambda: raw_policy(policy_by(model.policy, model), normalisation))
 
 
 def _refuse_other_spaces(model: BaseAlgorithm, env: gym.Env[Any, Any]) -> None:

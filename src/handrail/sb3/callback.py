@@ -19,7 +19,7 @@ from handrail.proof import Certificate
 from handrail.rulebook import AnyConstraints
 from handrail.sb3.experience import Experience, experience_of
 from handrail.sb3.keeper import ModelKeeper
-from handrail.sb3.policy import acting_part, refuse_normalised_observations
+from handrail.sb3.policy import acting_part
 from handrail.sb3.pressure import Pressure, take_off
 from handrail.settings import OnUnproven, Reach, Selection, check_count
 
@@ -117,14 +117,13 @@ class Handrail(BaseCallback):
 
     def _init_callback(self) -> None:
         """What cannot be held is refused here, before training; learning on goes on from here."""
-        refuse_normalised_observations(self.model)  # the environment may be another one by now
         self._told, self._acting = False, []
         if self._pressure is not None:
             self._pressure.end()  # left on another model by a training that was interrupted
         if self._keeper is None or not self._keeper.keeps(self.model):
             self._refuse_settings_of_others()
             self._keeper = ModelKeeper(self.model, self._terms)
-            self._experience = experience_of(self.model)
+            self._experience = experience_of(self.model, self._keeper.normalisation)
             self._history, self._certificates = [], ()
             if self._strength:
                 self._pressure = Pressure(
@@ -132,6 +131,8 @@ class Handrail(BaseCallback):
                 )
         if not self._is_off_policy:
             take_off(self.model.policy.optimizer)  # left on this one, by whatever callback
+        if self._keeper.normalisation is not None:
+            self._keeper.normalisation.begin()
 
     @property
     def _is_off_policy(self) -> bool:
@@ -159,10 +160,15 @@ class Handrail(BaseCallback):
         # Callbacks behind this one may have changed the policy since training started.
         if first and self._is_as_it_acts():
             return
-        if self._is_off_policy:
+        if self._is_off_policy and not self._is_due_to_move():
             self._hold_if_needed()
         else:
             self._hold()
+
+    def _is_due_to_move(self) -> bool:
+        """Whether an off-policy model has observed enough for its statistics to move."""
+        normalisation = None if self._keeper is None else self._keeper.normalisation
+        return normalisation is not None and normalisation.is_due
 
     def _on_step(self) -> bool:
         if not self._told:
@@ -177,7 +183,21 @@ class Handrail(BaseCallback):
                 f"{self.num_timesteps}, so what acted may not have obeyed. Have callbacks change "
                 "policies when a rollout starts, and put Handrail behind these in the list."
             )
+        self._observe()
         return True
+
+    def _observe(self) -> None:
+        """What is normalised must be so as the policy that was held has it."""
+        normalisation = None if self._keeper is None else self._keeper.normalisation
+        if normalisation is None:
+            return
+        if not normalisation.is_as_held():
+            raise InvalidArgument(
+                f"Something else than Handrail changed how VecNormalize normalises while the "
+                f"model acts, before step {self.num_timesteps}, so what acted may not have obeyed. "
+                "Leave its statistics and settings alone until `learn` ends."
+            )
+        normalisation.observe()
 
     def _on_rollout_end(self) -> None:
         assert self._keeper is not None  # _init_callback comes first
@@ -190,6 +210,12 @@ class Handrail(BaseCallback):
 
     def _on_training_end(self) -> None:
         self._hold()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Of what the user had set."""
+        if self._keeper is not None and self._keeper.normalisation is not None:
+            self._keeper.normalisation.end()
 
     def _is_as_it_acts(self) -> bool:
         return bool(self._acting) and all(map(torch.equal, self._acting, self._network()))
@@ -221,10 +247,13 @@ class Handrail(BaseCallback):
     def _hold(self) -> None:
         if self._pressure is not None:
             self._pressure.end()
-        refuse_normalised_observations(self.model)  # which may be switched on while it learns
         assert self._keeper is not None  # _init_callback comes first
         hold = self._keeper.hold_and_watch if self._is_off_policy else self._keeper.hold
-        holding, result = hold()
+        try:
+            holding, result = hold()
+        except BaseException:
+            self._let_go()  # this training is over
+            raise
         self._certificates = result.certificates
         self._held_after = self._gradient_steps()
         self._note(holding)

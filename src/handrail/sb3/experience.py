@@ -11,6 +11,7 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from typing_extensions import override
 
 from handrail._types import Array
+from handrail.sb3.normalisation import StillNormalisation
 
 # Steps of an off-policy model that are as much news as a rollout: its own rollouts may be one step.
 _STEPS = 1000
@@ -24,9 +25,16 @@ class Experience(ABC):
         """States (n, *observation_shape) in the order of time; None if too few."""
 
 
-def experience_of(model: BaseAlgorithm) -> Experience:
-    """From wherever the model keeps what it learns from."""
-    return Replayed(model) if isinstance(model, OffPolicyAlgorithm) else RolledOut(model)
+def experience_of(model: BaseAlgorithm, normalisation: StillNormalisation | None) -> Experience:
+    """From wherever the model keeps what it learns from, in the environment's own numbers.
+
+    Args:
+        model: that learns.
+        normalisation: of what a rollout buffer keeps; a replay buffer keeps what it was before.
+    """
+    if isinstance(model, OffPolicyAlgorithm):
+        return Replayed(model)
+    return RolledOut(model) if normalisation is None else Normalised(normalisation)
 
 
 @final
@@ -40,6 +48,18 @@ class RolledOut(Experience):
     def news(self) -> Array:
         observations: Array = self._model.rollout_buffer.observations  # (time, environment, …)
         return observations.reshape(-1, *observations.shape[2:])
+
+
+@final
+class Normalised(Experience):
+    """The same, before it was normalised."""
+
+    def __init__(self, normalisation: StillNormalisation) -> None:
+        self._normalisation = normalisation
+
+    @override
+    def news(self) -> Array:
+        return self._normalisation.visited()
 
 
 @final

@@ -12,13 +12,18 @@ from stable_baselines3 import A2C, DDPG, PPO, SAC, TD3
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 from handrail.errors import InvalidRun
+from handrail.sb3.normalisation import remember_statistics
 from handrail.sb3.policy import WHAT_WORKS
 
 # What a model that is not in the middle of learning has no use for.
 _LEFT_BEHIND = ("_last_obs", "_last_episode_starts", "_last_original_obs")
 
 
-def load(path: str | Path, algorithm: type[BaseAlgorithm] | None = None) -> BaseAlgorithm:
+def load(
+    path: str | Path,
+    algorithm: type[BaseAlgorithm] | None = None,
+    statistics: str | Path | None = None,
+) -> BaseAlgorithm:
     """A saved model, on the CPU, by Stable-Baselines3's own loader.
 
     Only for files you trust: Stable-Baselines3 stores spaces, schedules and classes as pickles, and
@@ -29,17 +34,23 @@ def load(path: str | Path, algorithm: type[BaseAlgorithm] | None = None) -> Base
         path: with or without .zip.
         algorithm: its class; by default found out from the names of its settings, which are plain
             text.
+        statistics: of a model that was trained behind `VecNormalize`: the file that
+            `VecNormalize.save` wrote, a pickle as well. Without it, states and constraints would
+            have to be in normalised numbers.
     """
     file = _existing(Path(path))
     chosen = _algorithm(file) if algorithm is None else algorithm
     try:
-        return chosen.load(file, device="cpu", custom_objects=dict.fromkeys(_LEFT_BEHIND))
+        model = chosen.load(file, device="cpu", custom_objects=dict.fromkeys(_LEFT_BEHIND))
     except Exception as error:
         raise InvalidRun(
             f"Stable-Baselines3 cannot load {file} as {chosen.__name__}. Its own words: "
             f"{type(error).__name__}: {error}. If the model uses classes of your own, import their "
             "module first; if it is of another algorithm, name it: load(path, algorithm=…)."
         ) from error
+    if statistics is not None:
+        remember_statistics(model, statistics)
+    return model
 
 
 def _existing(path: Path) -> Path:

@@ -11,10 +11,11 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 
 from handrail._threads import one_thread
 from handrail.enforcement import Enforcement, Enforcer
-from handrail.errors import UnsatisfiedConstraints
+from handrail.errors import InvalidPolicy, UnsatisfiedConstraints
 from handrail.learning import Holding, Keeper, Terms
-from handrail.policies import Policy
-from handrail.sb3.policy import policy_of, refuse_changed
+from handrail.policies import Policy, normaliser_in
+from handrail.sb3.normalisation import StillNormalisation, normalisation_of, raw_policy
+from handrail.sb3.policy import policy_by, refuse_changed
 
 
 @final
@@ -24,13 +25,24 @@ class ModelKeeper:
     Args:
         model: its actor is changed in place.
         terms: what must hold, and how.
+
+    Attributes:
+        normalisation: of what the model observes, held still while it acts; None if there is none.
     """
 
     def __init__(self, model: BaseAlgorithm, terms: Terms) -> None:
         self._model = model
         self._network = model.policy
+        self._shown, self._wrapper = policy_by(model.policy, model), normalisation_of(model)
+        policy = raw_policy(self._shown, self._wrapper)
         spaces = model.observation_space, model.action_space
-        self._keeper = Keeper(policy_of(model), spaces, terms)
+        self._keeper = Keeper(policy, spaces, terms)
+        front = normaliser_in(policy.module)
+        self.normalisation = (
+            None
+            if self._wrapper is None or front is None
+            else StillNormalisation(model, self._wrapper, front)
+        )
 
     @property
     def policy(self) -> Policy:
@@ -43,8 +55,9 @@ class ModelKeeper:
         return self._keeper.enforcer
 
     def keeps(self, model: BaseAlgorithm) -> bool:
-        """Whether this is the model, with the network it had."""
-        return model is self._model and model.policy is self._network
+        """Whether this is the model, with the network and the normalisation it had."""
+        same = model is self._model and model.policy is self._network
+        return same and normalisation_of(model) is self._wrapper
 
     def learned_from(self, states: ArrayLike) -> None:
         """The states (n, *observation_shape) of a rollout."""
@@ -54,7 +67,14 @@ class ModelKeeper:
         """Make the model obey now; on failure it is as it was."""
         self._network.set_training_mode(False)  # as it acts; `train` goes back by itself
         with one_thread():
-            refuse_changed(self._network, self.policy)  # what is held must be what acts
+            refuse_changed(self._network, self._shown)  # what is held must be what acts
+        if normalisation_of(self._model) is not self._wrapper:
+            raise InvalidPolicy(
+                "VecNormalize(norm_obs=True) was put around the environment, or taken away, while "
+                "the model learns. Do it before: `learn` may be called again."
+            )
+        if self.normalisation is not None:
+            self.normalisation.move()
         try:
             return self._keeper.hold(self._model.num_timesteps, type(self._model).__name__)
         except UnsatisfiedConstraints as error:

@@ -38,7 +38,6 @@ from handrail.sb3.policy import (
     refuse_changed,
     refuse_differences,
     refuse_hooks,
-    refuse_normalised_observations,
     refuse_observations,
     refuse_own_methods,
     shares_parameters,
@@ -78,7 +77,6 @@ def _by_actor(
     for base, names in _OF_MODEL.items():
         refuse_own_methods(model, base, names, _HOME)
     _refuse_other_ways_to_act(network)
-    refuse_normalised_observations(model)
     refuse_observations(network.observation_space)
     network.set_training_mode(False)
     critic = _critic_parts(network)

@@ -11,7 +11,7 @@ Actor-critic networks are read here. Other kinds of networks register how they a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import singledispatch
 from typing import Any, final
 
@@ -23,13 +23,12 @@ from stable_baselines3.common.distributions import CategoricalDistribution, Diag
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.preprocessing import is_image_space, preprocess_obs
 from stable_baselines3.common.torch_layers import FlattenExtractor
-from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecNormalize
 from torch import Tensor, nn
 
 from handrail._types import Array
 from handrail.errors import InvalidPolicy
-from handrail.learning import FIXED, normalised_in_words
 from handrail.policies import CategoricalPolicy, GaussianPolicy, Policy, Quantity
+from handrail.sb3.normalisation import normalisation_of, raw_policy, refuse_moving
 
 # An `ActorCriticPolicy`, or sb3-contrib's `MaskableActorCriticPolicy`, which is none but looks it.
 ActorCritic = Any
@@ -64,6 +63,9 @@ def policy_of(model: BaseAlgorithm) -> Policy:
     and `model.save` saves it so. The model is put into evaluation mode, in which it acts; training
     leaves that mode by itself.
 
+    Behind a frozen `VecNormalize` it is the policy of the environment's own observations: the
+    normalisation is its first layer, at the statistics of now.
+
     Args:
         model: PPO, A2C, SAC, TD3, DDPG, or sb3-contrib's TRPO or MaskablePPO. Of MaskablePPO, these
             are the probabilities before any mask; of continuous actions, the means before they are
@@ -75,15 +77,16 @@ def policy_of(model: BaseAlgorithm) -> Policy:
             f"Expected a model of Stable-Baselines3, such as PPO('MlpPolicy', env), but got "
             f"{type(model).__name__}."
         )
-    return policy_by(model.policy, model)
+    shown, normalisation = policy_by(model.policy, model), normalisation_of(model)
+    refuse_moving(normalisation)
+    return raw_policy(shown, normalisation)
 
 
 @singledispatch
 def policy_by(policy: ActorCritic, model: BaseAlgorithm) -> Policy:
-    """The policy that a model acts by with this network; each kind of network has its own way."""
+    """The policy of what a model's network is shown; each kind of network has its own way."""
     _refuse_other_networks(policy, type(model).__name__)
     refuse_shifted_actions(model)
-    refuse_normalised_observations(model)
     refuse_observations(policy.observation_space)
     policy.set_training_mode(False)
     actor = _actor_of(policy)
@@ -128,31 +131,6 @@ def _from_zero(space: gym.Space[Any]) -> str:
     if isinstance(space, gym.spaces.Discrete):
         return f"gymnasium.spaces.Discrete({space.n})"
     return f"gymnasium.spaces.MultiDiscrete({space.nvec.tolist()})"  # type: ignore[attr-defined]
-
-
-def refuse_normalised_observations(model: BaseAlgorithm) -> None:
-    """Constraints speak of the environment's numbers; the policy must see the same ones.
-
-    A model without an environment, as one just loaded, does not say what it was trained on.
-    """
-    env = model.get_env()
-    if env is None:
-        return
-    for name, moving in _normalised(env):
-        raise InvalidPolicy(
-            f"{normalised_in_words(name, moving)} Use VecNormalize(env, norm_obs=False) (rewards "
-            f"may be normalised), or scale observations by fixed numbers, {FIXED}"
-        )
-
-
-def _normalised(env: VecEnv) -> Iterator[tuple[str, bool]]:
-    """What normalises observations, however deep inside, and whether it is known to move."""
-    if any(env.env_is_wrapped(gym.wrappers.NormalizeObservation)):
-        yield "NormalizeObservation", False
-    while isinstance(env, VecEnvWrapper):
-        if isinstance(env, VecNormalize) and env.norm_obs:
-            yield "VecNormalize(norm_obs=True)", env.training
-        env = env.venv
 
 
 def _refuse_other_networks(policy: ActorCritic, name: str) -> None:

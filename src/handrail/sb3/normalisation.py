@@ -1,0 +1,291 @@
+"""Observations that `VecNormalize` normalises, while constraints stay in the environment's numbers.
+
+What acts is the network behind (x - mean) / √(variance + ε), clipped; so that is what is held,
+proven and exported, with a `Normaliser` as its first layer. Statistics that move with every step
+would make another policy of it at every step. While a model learns under constraints they stand
+still during a rollout, and move before the policy is held for the next one.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, final
+from weakref import WeakKeyDictionary
+
+import gymnasium as gym
+import numpy as np
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.running_mean_std import RunningMeanStd
+from stable_baselines3.common.vec_env import (
+    VecCheckNan,
+    VecEnv,
+    VecEnvWrapper,
+    VecMonitor,
+    VecNormalize,
+    VecVideoRecorder,
+)
+from typing_extensions import override
+
+from handrail._types import Array
+from handrail.errors import InvalidPolicy, InvalidRun
+from handrail.policies import Normaliser, Policy
+
+# What may stand around a VecNormalize: it leaves observations as they are.
+_LEAVES_OBSERVATIONS = (VecMonitor, VecCheckNan, VecVideoRecorder, VecNormalize)
+
+# Steps after which the statistics of an off-policy model move: its own rollouts may be one step.
+_LONG = 1000
+
+# Of models that came from files, which say nothing of what their observations were normalised by.
+_GIVEN: WeakKeyDictionary[BaseAlgorithm, VecNormalize] = WeakKeyDictionary()
+
+
+def normalisation_of(model: BaseAlgorithm) -> VecNormalize | None:
+    """What normalises the observations that a model sees; None if nothing does.
+
+    A model without an environment, as one just loaded, does not say; then what `load` was given.
+    """
+    env, given = model.get_env(), _GIVEN.get(model)
+    if env is None:
+        return given
+    found = _found_in(env)
+    if found is None and given is not None:
+        raise InvalidPolicy(
+            "The model was loaded with statistics, so it sees normalised observations, but its "
+            "environment does not normalise them: VecNormalize.load(statistics, env), with "
+            "training = False, does."
+        )
+    return found
+
+
+def raw_policy(shown: Policy, normalisation: VecNormalize | None) -> Policy:
+    """The policy of the environment's own observations, on the very same parameters.
+
+    Args:
+        shown: of what the network is shown.
+        normalisation: what stands before that. Its statistics are copied: they may move on.
+    """
+    if normalisation is None:
+        return shown
+    return shown.behind(Normaliser(*_numbers(normalisation), shown.dtype))
+
+
+def refuse_moving(normalisation: VecNormalize | None) -> None:
+    """Refuse statistics that the next step of the environment would change."""
+    if normalisation is not None and normalisation.training and normalisation.venv is not None:
+        raise InvalidPolicy(
+            "VecNormalize still moves its statistics with every step (training=True), so what is "
+            "held, proven or exported now would be true of another policy than the next one. "
+            "Freeze them first: model.get_vec_normalize_env().training = False. While a model "
+            "learns, the callback Handrail holds them still."
+        )
+
+
+def remember_statistics(model: BaseAlgorithm, path: str | Path) -> None:
+    """What a file that `VecNormalize.save` wrote says of a model that was loaded without it."""
+    try:
+        with Path(path).open("rb") as file:
+            found = pickle.load(file)  # of a file that is trusted: `load` says so
+    except Exception as error:  # whatever a pickle runs into
+        raise InvalidRun(
+            f"The statistics {path} cannot be read: {type(error).__name__}: {error}. They are a "
+            "file that VecNormalize.save wrote."
+        ) from error
+    if not isinstance(found, VecNormalize):
+        raise InvalidRun(
+            f"The statistics {path} are a {type(found).__name__}, not a VecNormalize: "
+            "VecNormalize.save writes one."
+        )
+    if found.observation_space.shape != model.observation_space.shape:
+        raise InvalidRun(
+            f"The statistics {path} are of {found.observation_space}, but the model observes "
+            f"{model.observation_space}."
+        )
+    if found.norm_obs:
+        _refuse_unknown(found)
+        _GIVEN[model] = found
+
+
+def _found_in(env: VecEnv) -> VecNormalize | None:
+    if any(env.env_is_wrapped(gym.wrappers.NormalizeObservation)):
+        raise InvalidPolicy(
+            "NormalizeObservation keeps statistics of its own in each sub-environment, so the same "
+            "state would be shown as other numbers in each. Use VecNormalize around them all."
+        )
+    found: VecNormalize | None = None
+    around: list[VecEnvWrapper] = []
+    while isinstance(env, VecEnvWrapper):
+        if isinstance(env, VecNormalize) and env.norm_obs:
+            if found is not None:
+                raise InvalidPolicy(
+                    "Two VecNormalize(norm_obs=True) are around one environment. Use one; the "
+                    "other may normalise rewards: norm_obs=False."
+                )
+            found = env
+        elif found is None:
+            around.append(env)
+        env = env.venv
+    if found is not None:
+        _refuse_unknown(found)
+        _refuse_changes_behind(around)
+    return found
+
+
+def _refuse_unknown(normalisation: VecNormalize) -> None:
+    """What computes something else than a `Normaliser`."""
+    if type(normalisation) is not VecNormalize:
+        raise InvalidPolicy(
+            f"{type(normalisation).__name__} is a class of your own derived from VecNormalize, so "
+            "what it shows the policy is not known. Use VecNormalize itself."
+        )
+    statistics: object = getattr(normalisation, "obs_rms", None)
+    if statistics is None:
+        raise InvalidPolicy(
+            "VecNormalize has no statistics of observations: it was made with norm_obs=False, and "
+            "that was switched on later. Make it with norm_obs=True."
+        )
+    if not isinstance(statistics, RunningMeanStd):
+        raise InvalidPolicy(
+            "VecNormalize(norm_obs=True) around observations of several parts (Dict) is not "
+            "supported. Use norm_obs=False, or wrap the environment with "
+            "gymnasium.wrappers.FlattenObservation."
+        )
+
+
+def _refuse_changes_behind(around: list[VecEnvWrapper]) -> None:
+    for one in around:
+        if type(one) not in _LEAVES_OBSERVATIONS:
+            raise InvalidPolicy(
+                f"{type(one).__name__} stands around VecNormalize(norm_obs=True) and may change "
+                "what that has normalised, so what the policy sees is not known. Put VecNormalize "
+                "around it instead."
+            )
+
+
+def _numbers(normalisation: VecNormalize) -> tuple[Array, Array, float]:
+    """Mean, size and limit, as `VecNormalize._normalize_obs` computes with them."""
+    statistics: RunningMeanStd = normalisation.obs_rms  # type: ignore[assignment]
+    size: Array = np.sqrt(statistics.var + normalisation.epsilon)
+    return statistics.mean, size, float(normalisation.clip_obs)
+
+
+@final
+class StillNormalisation:
+    """The statistics of a VecNormalize: still while a model acts, moved in between.
+
+    Only what is normalised stands still; the statistics of rewards go on as usual.
+
+    Args:
+        model: that acts.
+        normalisation: between the model and its environment.
+        front: the same as a layer of the policy that is held; follows.
+    """
+
+    def __init__(
+        self, model: BaseAlgorithm, normalisation: VecNormalize, front: Normaliser
+    ) -> None:
+        self._model, self._front = model, front
+        self._wrapper: Any = normalisation  # whose statistics are typed as those of a Dict
+        self._moving = self._users()
+        self._still: _StillStatistics | None = None
+        self._first: Array | None = None  # observations that a rollout began with
+        self._observed: list[Array] = []  # after each of its steps
+
+    def begin(self) -> None:
+        """Until `end`, statistics move in `move` alone; or until this training is left."""
+        self._wrapper.obs_rms = self._moving = self._users()
+        training = self._model.start_time
+        self._still = _StillStatistics(
+            self._moving, lambda: self._model.start_time == training, self.end
+        )
+        self._first, self._observed = None, []
+        self._wrapper.obs_rms = self._still
+
+    def end(self) -> None:
+        """Leave the statistics to the user."""
+        self._wrapper.obs_rms = self._users()
+
+    def move(self) -> None:
+        """Take in what was observed since; the policy and the model's next step see by that."""
+        if self._observed and self._wrapper.training:
+            self._moving.update(np.concatenate(self._observed))
+        if self._still is not None:
+            self._still.follow()
+        self._front.set(*_numbers(self._wrapper))
+        observed: Array = self._wrapper.old_obs
+        if self._model._last_obs is not None:
+            self._model._last_obs = self._wrapper.normalize_obs(observed)
+        self._first, self._observed = observed.copy(), []
+
+    def observe(self) -> None:
+        """A step was made."""
+        self._observed.append(np.array(self._wrapper.old_obs))
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a model whose rollouts are a few steps has observed as much as in a long one."""
+        return bool(self._wrapper.training) and len(self._observed) >= _LONG
+
+    def visited(self) -> Array:
+        """The states (n, *observation_shape) of the rollout that ends, as the environment has them.
+
+        In the order of time: the first, and those after all steps but the last.
+        """
+        first = [] if self._first is None else [self._first]
+        return np.concatenate([*first, *self._observed][: len(self._observed)])
+
+    def is_as_held(self) -> bool:
+        """Whether the environment normalises as the policy that was held does."""
+        mean, size, limit = _numbers(self._wrapper)
+        front = self._front
+        return bool(
+            self._wrapper.norm_obs
+            and self._wrapper.obs_rms is self._still
+            and np.array_equal(mean.ravel(), front.mean.numpy())
+            and np.array_equal(size.ravel(), front.size.numpy())
+            and limit == float(front.limit)
+        )
+
+    def _users(self) -> RunningMeanStd:
+        """The user's own statistics, also if a training that was left holds them still."""
+        found: RunningMeanStd = self._wrapper.obs_rms
+        return found.moving if isinstance(found, _StillStatistics) else found
+
+
+@final
+class _StillStatistics(RunningMeanStd):
+    """Statistics that stay as they are for as long as a training goes on.
+
+    Args:
+        moving: the user's own, which they follow when told.
+        goes_on: whether the training does: one that was interrupted ends without a word.
+        release: put the user's own back.
+    """
+
+    def __init__(
+        self,
+        moving: RunningMeanStd,
+        goes_on: Callable[[], bool],
+        release: Callable[[], None],
+    ) -> None:
+        self.moving = moving
+        self._goes_on, self._release = goes_on, release
+        self.follow()
+
+    def follow(self) -> None:
+        """Be as the user's own are now."""
+        self.mean, self.var, self.count = self.moving.mean, self.moving.var, self.moving.count
+
+    @override
+    def update(self, arr: Any) -> None:
+        if not self._goes_on():
+            self._release()
+            self.moving.update(arr)
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In files and copies, ordinary statistics: those that the policy acts by."""
+        numbers = {"mean": self.mean, "var": self.var, "count": self.count}
+        return RunningMeanStd, (1e-4, self.mean.shape), numbers
