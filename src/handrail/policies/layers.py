@@ -207,7 +207,8 @@ class Layers:
         flat = states.reshape(len(states), -1)
         if self.front is None:
             return flat
-        return flat * _exact(self.front.factor) + _exact(self.front.offset)
+        seen: Array = copy.deepcopy(self.front).double().in_numpy()(flat)
+        return seen
 
     def output_range(self) -> tuple[Array, Array] | None:
         """The lowest and highest outputs (n_actions,) that weights can give; None if any."""
