@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from onnxruntime import InferenceSession
-from stable_baselines3 import A2C, PPO
+from stable_baselines3 import A2C, PPO, SAC
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.running_mean_std import RunningMeanStd
@@ -45,6 +45,7 @@ from tests.support.sb3_models import (
 
 # A temperature in K and an angle in rad, anywhere between these.
 PLANT = gym.spaces.Box(np.array([280.0, -0.1], np.float32), np.array([320.0, 0.1], np.float32))
+TORQUE = gym.spaces.Box(-1.0, 1.0, (1,))
 LOW, HIGH = np.array([300.0, -0.05]), np.array([315.0, 0.1])
 HOT = hr.Box(LOW, HIGH)
 RULES = [hr.AtMost(0.05, action=1, where=HOT, name="hot")]
@@ -203,6 +204,39 @@ def test_other_shapes_and_extractors(make: Any, settings: dict[str, Any]) -> Non
     model.learn(128, callback=Handrail(at_least(states), reach=10))
     acts = raw_probabilities(model, envs, states)
     assert acts[[0, 1], [0, 1]].min() >= 0.9 - REQUIRED
+
+
+def test_off_policy_models() -> None:
+    """Their rollouts are short: statistics move after a thousand steps, or whenever it is held."""
+    envs = VecNormalize(DummyVecEnv([lambda: Numbers(observations=PLANT, actions=TORQUE)]))
+    short: dict[str, Any] = {
+        "train_freq": 50,
+        "gradient_steps": 1,
+        "batch_size": 16,
+        "learning_starts": 10,
+    }
+    model = SAC("MlpPolicy", envs, seed=0, policy_kwargs={"net_arch": [8]}, device="cpu", **short)
+    states = np.array([[290.0, 0.05], [310.0, 0.0]])
+    rules: list[hr.Constraint] = [hr.AtMost(-0.5, action=hr.Mean(0), where=hr.Points(states[:1]))]
+    rules += [hr.AtLeast(0.2, action=hr.Mean(0), where=hr.Points(states[1:]))]
+    acted, counts = [], []
+
+    class Act(BaseCallback):
+        def _on_step(self) -> bool:
+            shown = torch.as_tensor(np.asarray(envs.normalize_obs(states)))
+            with torch.no_grad():
+                scaled = self.model.policy._predict(shown, deterministic=True)
+            acted.append(self.model.policy.unscale_action(scaled.numpy())[:, 0])
+            counts.append(statistics_of(envs).count)
+            return True
+
+    rail = Handrail(rules)
+    model.learn(1100, callback=[rail, Act()])
+    assert max(one[0] for one in acted) <= -0.5 + 1e-5
+    assert min(one[1] for one in acted) >= 0.2 - 1e-5
+    assert rail.worst_violation <= 1e-5
+    assert counts[-1] >= 1000
+    assert statistics_of(envs).count == pytest.approx(1101 + 1e-4)
 
 
 class Interrupt(BaseCallback):

@@ -25,7 +25,9 @@ class Experience(ABC):
         """States (n, *observation_shape) in the order of time; None if too few."""
 
 
-def experience_of(model: BaseAlgorithm, normalisation: StillNormalisation | None) -> Experience:
+def experience_of(
+    model: BaseAlgorithm, normalisation: StillNormalisation | None = None
+) -> Experience:
     """From wherever the model keeps what it learns from, in the environment's own numbers.
 
     Args:
