@@ -23,7 +23,7 @@ from handrail.policies.layer_arrays import LayerArrays
 from handrail.policies.layers import Layers, Refusal, first_layer, n_observed
 from handrail.policies.mean_policy import MeanPolicy
 from handrail.policies.network import Architecture, Tensors, load_weights, pack_policy
-from handrail.policies.normaliser import Normaliser, normaliser_in
+from handrail.policies.normalisation import Normaliser, normaliser_in
 from handrail.policies.policy import ROWS_PER_PASS, Actions, Policy
 from handrail.policies.quantity import MEAN, PROBABILITY, Coordinates, Quantity, quantity_named
 from handrail.policies.residual import Residual

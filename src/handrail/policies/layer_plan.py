@@ -13,7 +13,7 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.utils import parametrize
 
 from handrail.policies.activation import ACTIVATION_OF, IDENTITY, Activation
-from handrail.policies.normaliser import Normaliser
+from handrail.policies.normalisation import Normaliser
 from handrail.policies.residual import Residual
 from handrail.policies.scaler import Scaler
 

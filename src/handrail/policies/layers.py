@@ -36,7 +36,7 @@ from handrail.policies.layer_plan import (
     oddity_of,
     own_parameters,
 )
-from handrail.policies.normaliser import Normaliser
+from handrail.policies.normalisation import Normaliser
 from handrail.policies.residual import Residual
 from handrail.policies.scaler import Scaler
 

@@ -16,7 +16,7 @@ from handrail._types import Array
 from handrail.errors import InvalidPolicy, InvalidRun
 from handrail.policies.activation import ACTIVATIONS, IDENTITY
 from handrail.policies.layers import Layers, Refusal
-from handrail.policies.normaliser import Normaliser
+from handrail.policies.normalisation import Normaliser
 from handrail.policies.policy import Policy
 from handrail.policies.residual import Residual
 from handrail.policies.scaler import Scaler

@@ -17,7 +17,7 @@ from handrail._types import Array
 from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.policies.fused_network import FusedNetwork
 from handrail.policies.layers import Layers, NumpyPass, n_observed
-from handrail.policies.normaliser import Normaliser, normaliser_in
+from handrail.policies.normalisation import Normaliser, normaliser_in
 from handrail.policies.quantity import Coordinates, Quantity
 
 # Rows in one forward pass: (rows, 5000) activations that stay in the cache.
