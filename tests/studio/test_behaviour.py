@@ -11,10 +11,10 @@ import pytest
 
 import handrail as hr
 from handrail.rulebook import parse
-from handrail.studio.behaviour import PlayEpisodes, TrainedWeights, TrainPolicy
-from handrail.studio.engine import Ended, Engine, Inbox, Signal, Target
+from handrail.studio.behaviour import PlayEpisodes
+from handrail.studio.engine import Ended, Engine, Inbox, Target
 from handrail.studio.jobs import TellWeights, Weights
-from handrail.studio.messages import Note, Played, Trained
+from handrail.studio.messages import Note, Played
 from handrail.studio.workbench import Workbench
 from tests.studio.conftest import TEXT
 
@@ -50,43 +50,6 @@ def test_episodes_are_those_of_evaluate(bench: Workbench) -> None:
     assert tuple(played.scores) == expected.scores
     assert [trail.before for trail in played.trails] == [False, True]
     assert played.words.endswith(f"before {sum(played.scores_before) / 6:.1f}")
-
-
-def test_a_policy_learns_from_where_it_is(bench: Workbench) -> None:
-    reports = reports_of(TrainPolicy(TEXT, weights(bench).held, 4, free=False), bench)
-    curve, trained = reports[-2:]
-    assert isinstance(curve, Trained)
-    assert isinstance(trained, TrainedWeights)
-    assert (curve.status, len(curve.scores)) == ("done", 4)
-    assert max(one for one in curve.violations if one is not None) <= 1e-6
-    bench.adopt(trained.arrays)
-    bench.draw(1, TEXT, None)
-    assert bench.hold(1, 3).words == "Every constraint holds already."
-    state = [0.0, 0.0, 0.1, 0.0]
-    assert bench.probe(state).before == bench.probe(state).outputs
-    bench.adopt(None)
-    bench.draw(2, TEXT, None)
-    bench.hold(2, 3)
-    assert bench.probe(state).before != bench.probe(state).outputs
-
-
-def test_without_rules_they_are_measured_only(bench: Workbench) -> None:
-    reports = reports_of(TrainPolicy(TEXT, weights(bench).before, 2, free=True), bench)
-    curve = reports[-1]
-    assert isinstance(curve, Trained)
-    assert curve.label == "without rules"
-    assert min(one for one in curve.violations if one is not None) > 0.0
-
-
-def test_whoever_stops_gets_what_was_learned(bench: Workbench) -> None:
-    inbox = Inbox()
-    inbox.hear(Signal("stop"))
-    curve, trained = reports_of(TrainPolicy(TEXT, weights(bench).held, 50, False), bench, inbox)[
-        -2:
-    ]
-    assert isinstance(curve, Trained)
-    assert (curve.status, len(curve.scores)) == ("stopped", 1)
-    assert isinstance(trained, TrainedWeights)
 
 
 @pytest.fixture

@@ -264,7 +264,7 @@ def test_episodes_are_played_before_and_after(page: Page) -> None:
     assert film.startswith("data:image/gif;base64,R0lGOD")
 
 
-def test_ten_episodes_are_trained_while_one_watches(page: Page) -> None:
+def test_ten_episodes_are_trained_while_one_watches(page: Page, studio: Studio) -> None:
     page.get_by_label("Episodes to train").fill("10")
     page.click("#train")
     status = "() => window.studio.behaviour.trained.get('with rules')?.status"
@@ -272,6 +272,12 @@ def test_ten_episodes_are_trained_while_one_watches(page: Page) -> None:
     curve = page.evaluate("() => window.studio.behaviour.trained.get('with rules')")
     assert len(curve["scores"]) == 10
     assert max(curve["violations"]) <= 1e-6
+    folder = studio.file.parent / "runs" / "lean" / "seed-0"
+    assert f"kept in {folder}" in page.inner_text(".trainings")
+    assert [one.score for one in hr.Run.open(folder).records()] == curve["scores"]
+    page.get_by_label("Run to compare with").select_option(str(folder), timeout=WAIT)
+    until(lambda: f"run {folder}: 10 episodes" in page.inner_text(".trainings"))
+    assert page.locator(".chart path.run").count() == 3
     page.get_by_label("Episodes to train").fill("100000")
     page.click("#train-free")
     free = "() => window.studio.behaviour.trained.get('without rules')?.status"

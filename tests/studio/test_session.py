@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import pytest
 from pydantic import BaseModel
@@ -22,9 +22,11 @@ from handrail.studio.cards import names_of
 from handrail.studio.draft import Draft
 from handrail.studio.engine import Ended, Engine
 from handrail.studio.jobs import ExportPolicy
-from handrail.studio.messages import Add, Document, Held, Note, Probed, Request, parsed
+from handrail.studio.messages import Document, Held, Note, Probed, RunsSeen, Trained
 from handrail.studio.policy_map import view_of
+from handrail.studio.requests import Add, Request, parsed
 from handrail.studio.session import Outbox, drawn_entry
+from handrail.studio.trainer import FindRuns, FoundRuns, TellRun, curve_of
 from tests.studio.conftest import TEXT
 
 BOOK = parse(TEXT, "lean.yaml")
@@ -42,6 +44,9 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+T = TypeVar("T", bound=BaseModel)
+
+
 class Listener:
     """A page that remembers what it was told."""
 
@@ -51,7 +56,10 @@ class Listener:
 
     @property
     def document(self) -> Document:
-        return next(one for one in reversed(self.told) if isinstance(one, Document))
+        return self.last(Document)
+
+    def last(self, kind: type[T]) -> T:
+        return next(one for one in reversed(self.told) if isinstance(one, kind))
 
     def notes(self, what: str) -> list[str]:
         return [one.text for one in self.told if isinstance(one, Note) and one.what == what]
@@ -113,6 +121,37 @@ def test_a_policy_is_exported_beside_the_file_under_the_name_that_is_shown(
     assert (told.what, told.text) == ("taken", f"{file.with_suffix('.npz')} exists already.")
     ask(session, kind="export", format="numpy", anyway=True)
     assert len(jobs) == 2
+
+
+def test_a_run_to_compare_with_is_one_of_those_beside_the_file(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[Any] = []
+    monkeypatch.setattr(Engine, "submit", lambda _, job: jobs.append(job))
+    session = Session(Opened.of(str(file), None, None), compared=Path("elsewhere"))
+    asyncio.run(begin(session))
+    assert [one for one in jobs if isinstance(one, FindRuns | TellRun)] == [
+        TellRun(Path("elsewhere")),
+        FindRuns(file.parent / "runs"),
+    ]
+    beside = file.parent / "runs" / "lean" / "seed-0"
+    session._on_report(FoundRuns([beside]))
+    session._on_report(curve_of("run elsewhere", 0, [], "done"))
+    page = Listener(session)
+    assert page.last(RunsSeen) == RunsSeen(runs=["elsewhere", str(beside)], compared="elsewhere")
+    assert ask(session, kind="compare", run=str(beside)) is None
+    assert jobs[-1] == TellRun(beside)
+    refused = ask(session, kind="compare", run="/etc")
+    assert refused is not None
+    assert refused.text == "There is no run /etc to compare with."
+    ask(session, kind="compare")
+    assert page.last(RunsSeen).compared == ""
+    later = Listener(session)
+    assert [one for one in later.told if isinstance(one, Trained)] == []
+
+
+async def begin(session: Session) -> None:
+    session.begin()
 
 
 def test_unsaved_work_is_kept_and_offered(file: Path) -> None:

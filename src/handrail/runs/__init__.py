@@ -1,6 +1,7 @@
 """Folders that survive: runs, groups of them, metrics, saved policies."""
 
 from handrail.runs.best_policy import BestPolicy
+from handrail.runs.continuation import start_run_from
 from handrail.runs.group import (
     Group,
     free_folder,
@@ -8,10 +9,11 @@ from handrail.runs.group import (
     only_run,
     open_groups,
     open_runs,
+    seed_folder,
     start_runs,
 )
 from handrail.runs.policy_file import SavedPolicy, best_in_words, open_best_policy, open_policy
-from handrail.runs.run import Run, make_agent, make_policy
+from handrail.runs.run import Run, is_run, make_agent, make_policy
 from handrail.runs.search import Search, SearchTrial, Span
 from handrail.runs.sweep import Axis, Choice, choices, start_sweep
 
@@ -28,6 +30,7 @@ __all__ = [
     "best_in_words",
     "choices",
     "free_folder",
+    "is_run",
     "learn_all",
     "make_agent",
     "make_policy",
@@ -36,6 +39,8 @@ __all__ = [
     "open_groups",
     "open_policy",
     "open_runs",
+    "seed_folder",
+    "start_run_from",
     "start_runs",
     "start_sweep",
 ]

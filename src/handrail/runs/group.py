@@ -19,13 +19,15 @@ from handrail.rulebook import Rulebook, with_settings
 from handrail.runs.metrics import TENSORBOARD
 from handrail.runs.run import Run, is_run, make_agent, refuse_taken
 
+RUNS = Path("runs")
 
-def free_folder(name: str) -> Path:
+
+def free_folder(name: str, within: Path = RUNS) -> Path:
     """runs/name, or runs/name-2, runs/name-3, …: the first that is not there yet."""
-    candidate, number = Path("runs") / name, 1
+    candidate, number = within / name, 1
     while candidate.exists():
         number += 1
-        candidate = Path("runs") / f"{name}-{number}"
+        candidate = within / f"{name}-{number}"
     return candidate
 
 

@@ -86,13 +86,21 @@ class Run:
     modules: tuple[str, ...] = ()
 
     @classmethod
-    def create(cls, folder: str | Path, rulebook: Rulebook, modules: Sequence[str] = ()) -> Run:
+    def create(
+        cls,
+        folder: str | Path,
+        rulebook: Rulebook,
+        modules: Sequence[str] = (),
+        first: Checkpoint | None = None,
+    ) -> Run:
         """Start a run in a new folder; nothing is ever overwritten.
 
         Args:
             folder: that is empty or not there yet.
             rulebook: what to learn under.
             modules: that register the environment, to be named to whoever opens the run.
+            first: of a learner to begin with (`start_run_from` makes one of a policy); by default a
+                fresh one.
         """
         path = Path(folder)
         refuse_taken(path)
@@ -102,6 +110,8 @@ class Run:
                 refuse_taken(path)  # by somebody who was faster
                 (path / CHECKPOINTS).mkdir(exist_ok=True)
                 write_atomically(path / CONSTRAINTS, rulebook.text.encode())
+                if first is not None:
+                    _write_checkpoint(_checkpoint_path(path, 0), first, LogPosition())
                 # The configuration comes last: a folder that has one is a run.
                 configuration = _configuration(rulebook, modules)
                 write_sealed(path / CONFIGURATION, configuration.model_dump(exclude_none=True))
@@ -337,7 +347,7 @@ class Run:
             ) from error
 
     def _save(self, agent: Learner, log: MetricsLog, best: BestKeeper) -> None:
-        path = self.folder / CHECKPOINTS / f"episode-{agent.episodes:08d}.safetensors"
+        path = _checkpoint_path(self.folder, agent.episodes)
         with _storing(self.folder):
             path.parent.mkdir(exist_ok=True)  # copies of folders often leave out empty ones
             best.write()  # first: it must not be older than the checkpoint
@@ -467,6 +477,10 @@ def _configuration(rulebook: Rulebook, modules: Sequence[str]) -> _Configuration
         constraints=hashlib.sha256(rulebook.text.encode()).hexdigest(),
         settings=rulebook.settings.model_dump(),
     )
+
+
+def _checkpoint_path(folder: Path, episodes: int) -> Path:
+    return folder / CHECKPOINTS / f"episode-{episodes:08d}.safetensors"
 
 
 def _write_checkpoint(path: Path, checkpoint: Checkpoint, position: LogPosition) -> None:

@@ -1,4 +1,4 @@
-"""What a policy does: episodes played, and training watched, in a process of its own.
+"""What a policy does: episodes played, in a process of its own.
 
 Environments are other people's code: they may hang, crash or take their time. Here they can do so
 without anybody waiting for them.
@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from typing_extensions import override
 
-from handrail._types import Array
 from handrail.errors import HandrailError
 from handrail.studio.engine import Inbox, Job, Report
 from handrail.studio.jobs import Weights
-from handrail.studio.messages import Note, Played, Trail, Trained
+from handrail.studio.messages import Played, Trail
 
 if TYPE_CHECKING:  # torch is for the process that computes
     import gymnasium as gym
 
-    from handrail.learning import Episode, Record
+    from handrail.learning import Episode
     from handrail.policies import Policy
     from handrail.studio.workbench import Workbench
 
@@ -132,119 +130,3 @@ def _trail(episode: Episode, before: bool) -> Trail:
     states = episode.states.reshape(len(episode.states), -1)[:n]
     actions = episode.actions.reshape(len(episode.actions), -1)[:n]
     return Trail(states=states.tolist(), actions=actions.astype(float).tolist(), before=before)
-
-
-@final
-@dataclass(frozen=True)
-class TrainPolicy(Job):
-    """Learn from a policy on, under the constraints of a text or without.
-
-    Attributes:
-        text: of the constraint file.
-        weights: to begin from.
-        episodes: how many.
-        free: measure the constraints, but do not hold them.
-    """
-
-    text: str
-    weights: Sequence[Array]
-    episodes: int
-    free: bool
-
-    urgency: ClassVar[int] = 0
-
-    @override
-    def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:
-        from handrail.learning import Reinforce  # noqa: PLC0415
-        from handrail.studio.stage import weights_of  # noqa: PLC0415
-
-        book, policy = bench.on_stage(self.text, self.weights)
-        settings = book.settings.learner
-        if self.free:
-            settings = settings.model_copy(update={"enforcement": "none", "soft": False})
-        curve = _Curve("without rules" if self.free else "with rules", self.episodes, report)
-        env = book.make_environment()
-        try:
-            agent = Reinforce.with_settings(env, policy, book, settings)
-
-            def after_episode(_: object, record: Record, __: object) -> bool:
-                curve.add(record)
-                while inbox.paused.is_set() and not inbox.stopped.is_set():
-                    curve.tell("paused")
-                    time.sleep(0.1)
-                return not inbox.stopped.is_set()
-
-            agent.learn(self.episodes, progress_bar=False, callbacks=[after_episode])
-        finally:
-            env.close()
-        curve.tell("stopped" if inbox.stopped.is_set() else "done")
-        if not self.free:
-            report(TrainedWeights(weights_of(agent.policy)))
-
-
-@final
-@dataclass(frozen=True)
-class TrainedWeights:
-    """Of a policy that has learned under the constraints."""
-
-    arrays: Sequence[Array]
-
-
-@final
-class _Curve:
-    """What a training has recorded so far, for the page."""
-
-    def __init__(self, label: str, wanted: int, report: Report) -> None:
-        self._label, self._wanted, self._report = label, wanted, report
-        self._records: list[Record] = []
-        self._told = ("", 0, 0.0)
-
-    def add(self, record: Record) -> None:
-        self._records.append(record)
-        if time.monotonic() - self._told[2] > _BETWEEN:
-            self.tell("running")
-
-    def tell(self, status: Literal["running", "paused", "stopped", "done"]) -> None:
-        """Unless that is what was told last."""
-        if self._told[:2] != (status, len(self._records)):
-            self._told = (status, len(self._records), time.monotonic())
-            self._report(curve_of(self._label, self._wanted, self._records, status))
-
-
-def curve_of(
-    label: str,
-    wanted: int,
-    records: Sequence[Record],
-    status: Literal["running", "paused", "stopped", "done"],
-) -> Trained:
-    """Records as curves."""
-    return Trained(
-        label=label,
-        wanted=wanted,
-        scores=[one.score for one in records],
-        violations=[one.violation_after for one in records],
-        influences=[one.influence for one in records],
-        status=status,
-    )
-
-
-@final
-@dataclass(frozen=True)
-class TellRun(Job):
-    """The curves of a run, to compare with."""
-
-    folder: Path
-
-    urgency: ClassVar[int] = 1
-
-    @override
-    def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:
-        from handrail.runs import only_run  # noqa: PLC0415
-
-        try:
-            run = only_run(self.folder, "The studio compares with one run")
-            records = run.records()
-        except HandrailError as error:
-            report(Note(what="failed", text=str(error)))
-            return
-        report(curve_of(f"run {self.folder.name}", len(records), records, "done"))

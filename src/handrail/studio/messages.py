@@ -1,91 +1,25 @@
-"""What the page and the server say to each other: one WebSocket, one model for every message.
-
-Whatever comes from the page is checked here, before anything is done with it: its kind, its types,
-and sizes that nobody's hand reaches.
-"""
+"""What the server tells a page: one WebSocket, one model for every message."""
 
 from __future__ import annotations
 
+from abc import ABC
 from typing import Annotated, Literal, TypeAlias, final
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
-
-_MOST_EDITS = 4000
-_LONGEST_TEXT = 1_000_000
+from pydantic import BaseModel, ConfigDict, Field
 
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False, ge=-1e30, le=1e30)]
-Path: TypeAlias = Annotated[list[str | int], Field(min_length=1, max_length=40)]
-ShortText: TypeAlias = Annotated[str, Field(max_length=2000)]
 Pair: TypeAlias = tuple[Number, Number]
 ExportFormat: TypeAlias = Literal["onnx", "numpy", "learner"]
 
 
-class _Message(BaseModel):
+class PageMessage(BaseModel, ABC):
+    """Of either side: nothing in it that is not said here."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="null")
 
 
-# ---- from the page
-
-
 @final
-class NewValue(_Message):
-    """A number or a text of the file, and what it is to be."""
-
-    path: Path
-    value: Number | ShortText
-
-
-@final
-class EditValues(_Message):
-    """Values replaced; those of one gesture are undone together."""
-
-    kind: Literal["edit"]
-    values: Annotated[list[NewValue], Field(min_length=1, max_length=_MOST_EDITS)]
-    gesture: Annotated[int, Field(ge=0)] = 0
-    resting: bool = True
-
-
-@final
-class Insert(_Message):
-    """Another vertex of a polygon."""
-
-    kind: Literal["insert"]
-    path: Path
-    index: Annotated[int, Field(ge=1, le=1000)]
-    item: Annotated[list[Number], Field(min_length=1, max_length=6)]
-
-
-@final
-class Remove(_Message):
-    """An item of a list less: a constraint, or a vertex."""
-
-    kind: Literal["remove"]
-    path: Path
-    index: Annotated[int, Field(ge=0, le=1000)]
-
-
-@final
-class Add(_Message):
-    """A constraint that was drawn in the plane that is shown."""
-
-    kind: Literal["add"]
-    shape: Literal["point", "box", "ball", "polygon", "line"]
-    points: Annotated[list[Pair], Field(min_length=1, max_length=1000)]
-    radius: Annotated[Number, Field(gt=0.0)] | None = None
-    action: Annotated[int, Field(ge=0, le=1000)] | None = None
-
-
-@final
-class Text(_Message):
-    """The whole text, from the editor."""
-
-    kind: Literal["text"]
-    text: Annotated[str, Field(max_length=_LONGEST_TEXT)]
-    gesture: Annotated[int, Field(ge=0)] = 0
-
-
-@final
-class View(_Message):
+class View(PageMessage):
     """The plane that the map shows, by the indices of its observations."""
 
     across: Annotated[int, Field(ge=0, le=1000)]
@@ -96,81 +30,7 @@ class View(_Message):
 
 
 @final
-class Look(_Message):
-    """Another plane, or another part of it."""
-
-    kind: Literal["look"]
-    view: View
-    resting: bool = True
-
-
-@final
-class Probe(_Message):
-    """What the policy does at one state."""
-
-    kind: Literal["probe"]
-    state: Annotated[list[Number], Field(min_length=1, max_length=1000)]
-
-
-@final
-class Play(_Message):
-    """Episodes with the policy as it is held now, and with the one before."""
-
-    kind: Literal["play"]
-    episodes: Annotated[int, Field(ge=1, le=500)] = 20
-    deterministic: bool = False
-    frames: bool = False
-
-
-@final
-class Train(_Message):
-    """Learn from here; without constraints, to compare."""
-
-    kind: Literal["train"]
-    episodes: Annotated[int, Field(ge=1, le=100_000)] = 100
-    free: bool = False
-
-
-@final
-class Save(_Message):
-    """Write the text to the file that was opened."""
-
-    kind: Literal["save"]
-    anyway: bool = False
-
-
-@final
-class Export(_Message):
-    """Write the policy to a file beside the one that was opened, as `handrail export` does."""
-
-    kind: Literal["export"]
-    format: ExportFormat
-    prove: bool = False
-    anyway: bool = False
-
-
-@final
-class Order(_Message):
-    """What needs no further words."""
-
-    kind: Literal[
-        "undo", "redo", "restore", "discard", "interrupt", "python",
-        "pause", "go_on", "stop", "forget_trained",
-    ]  # fmt: skip
-
-
-Request: TypeAlias = (
-    EditValues | Insert | Remove | Add | Text | Look | Probe | Play | Train | Save | Export | Order
-)
-
-requests: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="kind")])
-
-
-# ---- to the page
-
-
-@final
-class Slot(_Message):
+class Slot(PageMessage):
     """A number in the file that moves with a handle, and what it is now."""
 
     path: list[str | int]
@@ -178,7 +38,7 @@ class Slot(_Message):
 
 
 @final
-class Handle(_Message):
+class Handle(PageMessage):
     """Where a shape can be taken hold of, and what follows the hand.
 
     Attributes:
@@ -201,7 +61,7 @@ class Handle(_Message):
 
 
 @final
-class Shape(_Message):
+class Shape(PageMessage):
     """A part of where a constraint holds, as the plane shows it.
 
     Attributes:
@@ -228,7 +88,7 @@ class Shape(_Message):
 
 
 @final
-class Level(_Message):
+class Level(PageMessage):
     """A line on which a bound has one value."""
 
     value: float
@@ -237,7 +97,7 @@ class Level(_Message):
 
 
 @final
-class Bound(_Message):
+class Bound(PageMessage):
     """A number in a requirement that a slider moves: characters `start` to `end` of its text."""
 
     start: int
@@ -248,7 +108,7 @@ class Bound(_Message):
 
 
 @final
-class RequireLine(_Message):
+class RequireLine(PageMessage):
     """One line of `require`, as it is in the file."""
 
     path: list[str | int]
@@ -257,7 +117,7 @@ class RequireLine(_Message):
 
 
 @final
-class Card(_Message):
+class Card(PageMessage):
     """A constraint of the file.
 
     Attributes:
@@ -278,7 +138,7 @@ class Card(_Message):
 
 
 @final
-class Names(_Message):
+class Names(PageMessage):
     """What the numbers are called."""
 
     title: str
@@ -293,7 +153,7 @@ class Names(_Message):
 
 
 @final
-class ExportFile(_Message):
+class ExportFile(PageMessage):
     """A file that the policy can be written to."""
 
     format: ExportFormat
@@ -301,7 +161,7 @@ class ExportFile(_Message):
 
 
 @final
-class Document(_Message):
+class Document(PageMessage):
     """The text, and where it stands; the policy's files lie beside its own."""
 
     kind: Literal["document"] = "document"
@@ -316,7 +176,7 @@ class Document(_Message):
 
 
 @final
-class Drawing(_Message):
+class Drawing(PageMessage):
     """A good text as shapes and cards; or what is wrong with it, and where."""
 
     kind: Literal["drawing"] = "drawing"
@@ -330,7 +190,7 @@ class Drawing(_Message):
 
 
 @final
-class Verdict(_Message):
+class Verdict(PageMessage):
     """What is known of a constraint.
 
     Attributes:
@@ -351,7 +211,7 @@ class Verdict(_Message):
 
 
 @final
-class Map(_Message):
+class Map(PageMessage):
     """A policy's outputs over the plane: `values` are float64 in base64, action by action."""
 
     view: View
@@ -362,7 +222,7 @@ class Map(_Message):
 
 
 @final
-class Held(_Message):
+class Held(PageMessage):
     """The policy, held to the text of a revision: the last complete answer."""
 
     kind: Literal["held"] = "held"
@@ -380,7 +240,7 @@ class Held(_Message):
 
 
 @final
-class Cell(_Message):
+class Cell(PageMessage):
     """Where a constraint was proven, and how far inside its bound the policy is at least."""
 
     entry: int
@@ -389,7 +249,7 @@ class Cell(_Message):
 
 
 @final
-class ProofSeen(_Message):
+class ProofSeen(PageMessage):
     """What was proven of a revision."""
 
     kind: Literal["proof"] = "proof"
@@ -400,7 +260,7 @@ class ProofSeen(_Message):
 
 
 @final
-class Probed(_Message):
+class Probed(PageMessage):
     """The outputs of the policy of a revision at a state, to the last digit."""
 
     kind: Literal["probed"] = "probed"
@@ -411,7 +271,7 @@ class Probed(_Message):
 
 
 @final
-class Trail(_Message):
+class Trail(PageMessage):
     """An episode: what was observed, and what was done (of discrete actions, which)."""
 
     states: list[list[float]]
@@ -420,7 +280,7 @@ class Trail(_Message):
 
 
 @final
-class Played(_Message):
+class Played(PageMessage):
     """Episodes of the policy as it is held, and of the one before, from the same starts.
 
     Attributes:
@@ -444,7 +304,7 @@ class Played(_Message):
 
 
 @final
-class Trained(_Message):
+class Trained(PageMessage):
     """How a training goes, episode by episode.
 
     Attributes:
@@ -454,6 +314,7 @@ class Trained(_Message):
         violations: of the policy after each update; null where nothing is measured.
         influences: on the policy elsewhere; null where that is not known.
         status: running, paused, or why it has ended.
+        folder: of the run that it is recorded in; empty if there is none.
     """
 
     kind: Literal["trained"] = "trained"
@@ -463,10 +324,20 @@ class Trained(_Message):
     violations: list[float | None]
     influences: list[float | None]
     status: Literal["running", "paused", "stopped", "done"]
+    folder: str = ""
 
 
 @final
-class Note(_Message):
+class RunsSeen(PageMessage):
+    """Runs to compare with, by their folders, and the one that was chosen; empty if none was."""
+
+    kind: Literal["runs"] = "runs"
+    runs: list[str]
+    compared: str = ""
+
+
+@final
+class Note(PageMessage):
     """Something that people should know; `what` says where the page shows it."""
 
     kind: Literal["notice"] = "notice"
@@ -474,12 +345,9 @@ class Note(_Message):
     text: str
 
 
-Answer: TypeAlias = Document | Drawing | Held | ProofSeen | Probed | Played | Trained | Note
-
-
-def parsed(message: str | bytes) -> Request:
-    """A message of the page; pydantic's `ValidationError` if it is none."""
-    return requests.validate_json(message)
+Answer: TypeAlias = (
+    Document | Drawing | Held | ProofSeen | Probed | Played | Trained | RunsSeen | Note
+)
 
 
 def packed(answer: BaseModel) -> str:

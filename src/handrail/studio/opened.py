@@ -140,6 +140,11 @@ class Opened:
         except (OSError, UnicodeDecodeError) as error:
             raise StorageFailure(f"{self.file} cannot be written: {error}.") from error
 
+    @property
+    def runs(self) -> Path:
+        """Where trainings of this file leave their runs, as `handrail train` does beside it."""
+        return self.file.parent / "runs"
+
     def export_path(self, format: ExportFormat) -> Path:
         """Beside the file, with its name: nothing of the page is part of it."""
         return self.file.with_name(f"{self.file.stem}{EXPORTS[format]}")

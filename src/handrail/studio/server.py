@@ -27,7 +27,8 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from handrail.studio.messages import Note, packed, parsed
+from handrail.studio.messages import Note, packed
+from handrail.studio.requests import parsed
 from handrail.studio.session import Outbox, Session
 
 HOST = "127.0.0.1"

@@ -15,8 +15,8 @@ from typing import Any, final
 
 from pydantic import BaseModel
 
-from handrail.errors import HandrailError
-from handrail.studio.behaviour import PlayEpisodes, TellRun, TrainedWeights, TrainPolicy
+from handrail.errors import HandrailError, InvalidArgument
+from handrail.studio.behaviour import PlayEpisodes
 from handrail.studio.draft import Draft, History, number_text
 from handrail.studio.engine import Ended, Engine
 from handrail.studio.jobs import (
@@ -29,16 +29,23 @@ from handrail.studio.jobs import (
     Weights,
 )
 from handrail.studio.messages import (
-    Add,
     Document,
     Drawing,
-    EditValues,
-    Export,
     ExportFile,
-    Insert,
-    Look,
     Names,
     Note,
+    RunsSeen,
+    Trained,
+    View,
+)
+from handrail.studio.opened import EXPORTS, FileTaken, Opened
+from handrail.studio.requests import (
+    Add,
+    Compare,
+    EditValues,
+    Export,
+    Insert,
+    Look,
     Order,
     Play,
     Probe,
@@ -47,9 +54,15 @@ from handrail.studio.messages import (
     Save,
     Text,
     Train,
-    View,
 )
-from handrail.studio.opened import EXPORTS, FileTaken, Opened
+from handrail.studio.trainer import (
+    FindRuns,
+    FoundRuns,
+    TellRun,
+    TrainedWeights,
+    TrainPolicy,
+    compared_label,
+)
 
 _KEEP_AFTER = 1.0  # seconds without a change
 _PATIENCE = 3.0  # seconds that an environment has to stop
@@ -88,7 +101,11 @@ class Outbox:
 
 def _kind(answer: BaseModel) -> str:
     """Of which the newest is enough: curves of two trainings are two kinds."""
-    return f"{type(answer).__name__} {getattr(answer, 'label', '')}"
+    return _kind_of(type(answer), getattr(answer, "label", ""))
+
+
+def _kind_of(answer: type[BaseModel], label: str) -> str:
+    return f"{answer.__name__} {label}"
 
 
 @final
@@ -98,7 +115,7 @@ class Session:
     Args:
         opened: what they look at.
         modules: that register the user's environments.
-        compared: a run whose curves are drawn beside those of trainings.
+        compared: a run whose curves are drawn beside those of trainings, until another is chosen.
     """
 
     def __init__(
@@ -116,7 +133,10 @@ class Session:
         self._last: dict[str, BaseModel] = {}
         self._keeping: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._compared = compared
+        self._modules = tuple(modules)
+        self._given = compared
+        self._runs = {} if compared is None else {str(compared): compared}
+        self._compared = ""
         self._engine = Engine(opened.target, modules, self._from_engine)
         self._stage = Engine(opened.target, modules, self._from_engine)
         self._wish: Play | Train | None = None
@@ -127,8 +147,9 @@ class Session:
         """In the loop of the server."""
         self._loop = asyncio.get_running_loop()
         self._ask(resting=True)
-        if self._compared is not None:
-            self._stage.submit(TellRun(self._compared))
+        if self._given is not None:
+            self._compare(Compare(kind="compare", run=str(self._given)))
+        self._engine.submit(FindRuns(self._opened.runs))
 
     def close(self) -> None:
         """End everything; what is not saved is kept."""
@@ -174,10 +195,15 @@ class Session:
             self._engine.submit(Adopt(report.arrays))
             self._changed(author="editor")
             return
+        if isinstance(report, FoundRuns):
+            self._find(report.folders)
+            return
         if isinstance(report, Drawing) and not report.error:
             self._names, self._view = report.names, report.view
         if not isinstance(report, Note):
             self._last[_kind(report)] = report
+        if isinstance(report, Trained) and report.status in ("stopped", "done"):
+            self._engine.submit(FindRuns(self._opened.runs))
         self._tell(report)
 
     def _ask(self, resting: bool) -> None:
@@ -248,7 +274,9 @@ class Session:
             )
         elif isinstance(wish, Train):
             first = weights.before if wish.free else weights.held
-            self._stage.submit(TrainPolicy(text, first, wish.episodes, wish.free))
+            self._stage.submit(
+                TrainPolicy(text, first, wish.episodes, wish.free, self._opened.runs, self._modules)
+            )
 
     @_do.register
     def _add(self, request: Add) -> None:
@@ -377,6 +405,27 @@ class Session:
         """Changes whenever the environment's process says something."""
         names = sorted(name for name in self._last if name.startswith(("Played", "Trained")))
         return tuple(id(self._last[name]) for name in names)
+
+    def _find(self, folders: Sequence[Path]) -> None:
+        """Runs beside the file; that of the command line is among them, wherever it is."""
+        given = () if self._given is None else (self._given,)
+        self._runs = {str(one): one for one in (*given, *folders)}
+        self._say_runs()
+
+    @_do.register
+    def _compare(self, request: Compare) -> None:
+        if request.run and request.run not in self._runs:
+            raise InvalidArgument(f"There is no run {request.run} to compare with.")
+        self._last.pop(_kind_of(Trained, compared_label(self._compared)), None)
+        self._compared = request.run
+        if request.run:
+            self._engine.submit(TellRun(self._runs[request.run]))
+        self._say_runs()
+
+    def _say_runs(self) -> None:
+        said = RunsSeen(runs=list(self._runs), compared=self._compared)
+        self._last[_kind(said)] = said
+        self._tell(said)
 
     def _forget_trained(self) -> None:
         self._engine.submit(Adopt(None))

@@ -26,12 +26,12 @@ from handrail.executors import computing_versions
 from handrail.report import Plane, summarise_runs, write_pictures
 from handrail.rulebook import Rulebook
 from handrail.runs import Run, make_policy
-from handrail.studio.behaviour import curve_of
 from handrail.studio.cards import cards_of, names_of
 from handrail.studio.engine import Target
 from handrail.studio.messages import Shape
 from handrail.studio.policy_map import map_over, view_of
 from handrail.studio.sketch import shapes_of
+from handrail.studio.trainer import curve_of
 from handrail.studio.workbench import Workbench
 
 # States along each axis of the map, and parallel planes along each other observation.

@@ -7,6 +7,9 @@ import { html } from "./elements.js";
 /** @typedef {import("./types.js").Trained} Trained */
 /** @typedef {import("./types.js").Names} Names */
 
+/** @type {Record<string, "now" | "then">} */
+const STYLES = { "with rules": "now", "without rules": "then" };
+
 export class Behaviour {
   /**
    * @param {HTMLElement} place
@@ -36,6 +39,10 @@ export class Behaviour {
     this.stopButton = button("stop", "Stop", () => send({ kind: "stop" }));
     this.pauseButton = button("pause", "Pause", () => send({ kind: this.isPaused() ? "go_on" : "pause" }));
     this.forgetButton = button("forget", "Forget training", () => this.forget());
+    this.beside = html("select", { "aria-label": "Run to compare with" });
+    this.beside.addEventListener("change", () => send({ kind: "compare", run: this.beside.value }));
+    this.besideRow = html("label", { class: "field", hidden: true }, "Beside", this.beside);
+    this.compared = "";
     this.playing = html("div");
     this.time = html("div");
     this.learning = html("div");
@@ -51,7 +58,7 @@ export class Behaviour {
       html("div", { class: "row" }, html("h2", {}, "Train"), this.training, "episodes",
         button("train", "Train", () => this.train(false)), button("train-free", "Without rules", () => this.train(true)),
         this.pauseButton, this.stopButton, this.forgetButton),
-      this.learning));
+      this.besideRow, this.learning));
     this.controls();
   }
 
@@ -107,6 +114,15 @@ export class Behaviour {
     this.controls();
   }
 
+  /** @param {import("./types.js").RunsSeen} seen */
+  hearRuns({ runs, compared }) {
+    this.compared = compared;
+    this.besideRow.hidden = !runs.length;
+    this.beside.replaceChildren(new Option("no run", ""), ...runs.map((run) => new Option(run, run)));
+    this.beside.value = compared;
+    this.drawLearning();
+  }
+
   isPaused() {
     return [...this.trained.values()].some((one) => one.status === "paused");
   }
@@ -139,20 +155,28 @@ export class Behaviour {
   }
 
   drawLearning() {
-    const all = [...this.trained.values()];
+    const chosen = `run ${this.compared}`;
+    const all = [...this.trained.values()].filter((one) => !one.label.startsWith("run ") || one.label === chosen);
+    if (!all.length) {
+      this.learning.replaceChildren();
+      return;
+    }
     const end = Math.max(0, ...all.map((one) => one.wanted));
-    const series = (/** @type {"scores" | "violations" | "influences"} */ key) => all.map((one) => ({
-      label: one.label,
-      style: /** @type {"now" | "then"} */ (one.label === "with rules" ? "now" : "then"),
-      values: one[key],
-    }));
-    const words = all.map((one) => `${one.label}: ${one.scores.length} of ${one.wanted}, ${one.status}`).join("; ");
+    const series = (/** @type {"scores" | "violations" | "influences"} */ key) => all.map((one) => ({ label: one.label, style: STYLES[one.label] ?? "run", values: one[key] }));
+    const lines = all.map((one) => html("li", {}, html("i", { class: STYLES[one.label] ?? "run" }), this.progress(one)));
     this.learning.replaceChildren(
-      html("p", { class: "words", role: "status" }, words),
+      html("ul", { class: "trainings", role: "status" }, ...lines),
       curves("Score (mean of 10)", series("scores"), { mark: this.names?.pass_mark ?? null, smooth: 10, end }),
       curves("Violation (positive means broken)", series("violations"), { end }),
       curves("Influence elsewhere", series("influences"), { end }),
     );
+  }
+
+  /** @param {Trained} one */
+  progress(one) {
+    if (one.label.startsWith("run ")) return `${one.label}: ${one.scores.length} episodes`;
+    const where = one.folder ? `, kept in ${one.folder}` : "";
+    return `${one.label}: ${one.scores.length} of ${one.wanted}, ${one.status}${where}`;
   }
 
   busy = false;

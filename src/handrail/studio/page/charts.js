@@ -3,7 +3,7 @@
 import { svg } from "./elements.js";
 import { Scale, brief } from "./scale.js";
 
-/** @typedef {{label: string, values: (number | null)[], style: "now" | "then"}} Series */
+/** @typedef {{label: string, values: (number | null)[], style: "now" | "then" | "run"}} Series */
 
 const BOX = { width: 340, height: 118, left: 54, right: 10, top: 18, bottom: 18 };
 

@@ -116,6 +116,9 @@ class Page {
       case "trained":
         this.behaviour.hearTrained(answer);
         break;
+      case "runs":
+        this.behaviour.hearRuns(answer);
+        break;
       case "notice":
         this.hearNotice(answer);
         break;

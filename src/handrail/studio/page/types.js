@@ -22,8 +22,9 @@
 /** @typedef {{kind: "probed", revision: number, state: number[], outputs: number[], before: number[]}} Probed */
 /** @typedef {{states: number[][], actions: number[][], before: boolean}} Trail */
 /** @typedef {{kind: "played", wanted: number, scores: number[], scores_before: number[], trails: Trail[], film: string, done: boolean, words: string}} Played */
-/** @typedef {{kind: "trained", label: string, wanted: number, scores: number[], violations: (number | null)[], influences: (number | null)[], status: "running" | "paused" | "stopped" | "done"}} Trained */
+/** @typedef {{kind: "trained", label: string, wanted: number, scores: number[], violations: (number | null)[], influences: (number | null)[], status: "running" | "paused" | "stopped" | "done", folder: string}} Trained */
+/** @typedef {{kind: "runs", runs: string[], compared: string}} RunsSeen */
 /** @typedef {{kind: "notice", what: "said" | "refused" | "failed" | "kept" | "python" | "taken" | "exported", text: string}} Note */
-/** @typedef {Document | Drawing | Held | ProofSeen | Probed | Played | Trained | Note} Answer */
+/** @typedef {Document | Drawing | Held | ProofSeen | Probed | Played | Trained | RunsSeen | Note} Answer */
 
 export {};
