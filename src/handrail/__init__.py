@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from handrail.formulas import Formula as Formula
     from handrail.learning import Evaluation as Evaluation
     from handrail.learning import Reinforce as Reinforce
+    from handrail.learning import Scalars as Scalars
+    from handrail.learning import TensorBoardLog as TensorBoardLog
     from handrail.learning import evaluate as evaluate
     from handrail.policies import CategoricalPolicy as CategoricalPolicy
     from handrail.policies import DeterministicPolicy as DeterministicPolicy
@@ -138,6 +140,8 @@ _NAMES = {
     "learning": (
         "Evaluation",
         "Reinforce",
+        "Scalars",
+        "TensorBoardLog",
         "evaluate",
     ),
     "policies": (

@@ -209,3 +209,36 @@ def test_resume_of_a_finished_run_changes_nothing(group: Path, handrail: Caller)
     assert "Nothing is left to learn" in out
     assert "Report:" in out
     assert (group / "seed-4" / METRICS).read_bytes() == before
+
+
+def test_a_callback_that_there_is_not_is_refused_before_anything_begins(
+    tmp_path: Path, handrail: Caller
+) -> None:
+    out = tmp_path / "group"
+    for text, message in (
+        ("print", "--callback print: expected module:function"),
+        ("builtins:prin", "--callback builtins:prin: builtins has no function prin. Did you mean"),
+    ):
+        code, _, error = handrail("train", "cartpole", "--callback", text, "--out", out)
+        assert code == 2
+        assert message in error
+        assert not out.exists()
+
+
+def test_a_callback_of_the_present_folder_is_called(tmp_path: Path) -> None:
+    (tmp_path / "corridor.yaml").write_text(TEXT)
+    (tmp_path / "listener.py").write_text(
+        "def listen(agent, record, seconds):\n"
+        "    with open('heard.txt', 'a') as file:\n"
+        "        print(agent.settings.seed, record.episode, file=file)\n"
+        "    return record.episode < 2\n"
+    )
+    command = start(
+        *("train", "corridor.yaml", "--callback", "listener:listen", "--out", "group"),
+        *("--import", "tests.runs.test_run", "--no-report"),
+        cwd=tmp_path,
+    )
+    _, error = command.communicate(timeout=120)
+    assert command.returncode == 0, error
+    assert (tmp_path / "heard.txt").read_text() == "4 0\n4 1\n4 2\n"
+    assert len(Run.open(tmp_path / "group" / "seed-4").records()) == 3

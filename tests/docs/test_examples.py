@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.linalg import expm
 
+import handrail as hr
 from handrail.rulebook.rulebook import load_rulebook
+from tests.conftest import small_policy
 from tests.support.scripts import load_script
 
 CRUISE = load_script("examples/adaptive_cruise.py")
@@ -66,3 +71,76 @@ def test_lqr_is_that_of_the_level_track() -> None:
     for _ in range(3000):
         state = TUBE._integrated(state, float(-(gain @ state)[0]) - TUBE.SLOPE)
     assert state == pytest.approx([-TUBE.SLOPE / gain[0, 0], 0.0, 0.0, 0.0], abs=1e-6)
+
+
+NOT_OURS = "a tracker that Handrail neither needs nor installs"
+
+
+def offline(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trackers keep to themselves, and to this folder."""
+    here = {
+        "WANDB_MODE": "offline",
+        "WANDB_DIR": str(folder),
+        "WANDB_SILENT": "true",
+        "MLFLOW_TRACKING_URI": f"sqlite:///{folder}/mlflow.db",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
+    for name, value in here.items():
+        monkeypatch.setenv(name, value)
+
+
+def written(run: Any) -> bytes:
+    """What a run of Weights & Biases has on the disk, to be sent some day."""
+    (file,) = Path(run.dir).parent.glob("*.wandb")
+    return file.read_bytes()
+
+
+@pytest.mark.filterwarnings("ignore")  # those of the trackers
+def test_weights_and_biases_gets_every_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wandb = pytest.importorskip("wandb", reason=NOT_OURS)
+    offline(tmp_path, monkeypatch)
+    tracking = load_script("examples/tracking.py")
+    agent = hr.Reinforce("CartPole-v1", small_policy(4, 2), seed=3)
+    records = agent.learn(episodes=3, progress_bar=False, callbacks=[tracking.to_wandb])
+    run, _ = tracking.wandb_run(3)
+    run.finish()
+    wandb.teardown()
+    kept = written(run)
+    mean = np.mean([record.score for record in records])
+    assert kept.count(b"rollout/ep_rew_mean") >= 3
+    for value in (mean, records[-1].steps):
+        assert str(value).encode() in kept
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_mlflow_gets_every_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow", reason=NOT_OURS)
+    offline(tmp_path, monkeypatch)
+    tracking = load_script("examples/tracking.py")
+    agent = hr.Reinforce("CartPole-v1", small_policy(4, 2), seed=3)
+    records = agent.learn(episodes=3, progress_bar=False, callbacks=[tracking.to_mlflow])
+    run, _ = tracking.mlflow_run(3)
+    history = mlflow.MlflowClient().get_metric_history(run, "handrail/score")
+    found = sorted((one.step, one.value) for one in history)
+    assert found == [(record.steps, record.score) for record in records]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_weights_and_biases_follows_what_stable_baselines3_writes_for_tensorboard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wandb = pytest.importorskip("wandb", reason=NOT_OURS)
+    sb3 = pytest.importorskip("stable_baselines3")
+    offline(tmp_path, monkeypatch)
+    run = wandb.init(project="handrail", sync_tensorboard=True)
+    model = sb3.PPO(
+        *("MlpPolicy", "CartPole-v1"), n_steps=64, seed=0, tensorboard_log=str(tmp_path / "log")
+    )
+    model.learn(192, callback=hr.sb3.Handrail("cartpole"))
+    run.finish()
+    wandb.teardown()
+    kept = written(run)
+    assert kept.count(b"handrail/violation_after") >= 3
+    assert b"time/fps" in kept

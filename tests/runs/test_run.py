@@ -142,7 +142,10 @@ def test_tensorboard_shows_an_interrupted_run_once(tmp_path: Path) -> None:
     events = EventAccumulator(str(run.folder / "tensorboard"))
     events.Reload()
     steps = [event.step for event in events.Scalars("handrail/score")]
-    assert steps == list(range(10))
+    assert steps == [record.steps for record in run.records()]
+    averages = [event.value for event in events.Scalars("rollout/ep_rew_mean")]
+    scores = np.cumsum([record.score for record in run.records()])
+    np.testing.assert_allclose(averages, scores / np.arange(1, 11), rtol=1e-6)
 
 
 def test_an_opened_run_is_the_same(whole: Run) -> None:

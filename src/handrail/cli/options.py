@@ -55,8 +55,8 @@ At = Annotated[list[str] | None, typer.Option(help="Values of the other observat
 
 def import_modules(modules: Sequence[str] | None) -> None:
     """Import what registers the user's environments; only the command line may ask for that."""
-    if modules and "" not in sys.path:
-        sys.path.insert(0, "")  # modules of the present folder, as `python -m` has them
+    if modules:
+        allow_modules_of_the_folder()
     for module in modules or ():
         if module.endswith(".py"):
             raise InvalidArgument(
@@ -66,6 +66,12 @@ def import_modules(modules: Sequence[str] | None) -> None:
             importlib.import_module(module)
         except Exception as error:  # whatever the user's module does
             raise InvalidArgument(f"--import {module}: {type(error).__name__}: {error}.") from error
+
+
+def allow_modules_of_the_folder() -> None:
+    """The user's modules may lie in the present folder, as `python -m` has it."""
+    if "" not in sys.path:
+        sys.path.insert(0, "")
 
 
 def open_one(path: Path, purpose: str, book: hr.Rulebook | None, best: bool) -> hr.runs.SavedPolicy:

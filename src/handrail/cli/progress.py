@@ -20,13 +20,17 @@ from handrail._text import visible
 from handrail.cli.console import console
 from handrail.executors import Executor, Outcome, Watcher
 from handrail.learning import Record, in_brief
-from handrail.runs import Run, learn_all
+from handrail.runs import NamedCallback, Run, learn_all
 
 _AT_MOST = 12  # lines: of more runs, only those are shown that learn at present
 
 
 def learn(
-    runs: Sequence[Run], executor: Executor, checkpoint_seconds: float, until: int | None = None
+    runs: Sequence[Run],
+    executor: Executor,
+    checkpoint_seconds: float,
+    until: int | None = None,
+    callback: NamedCallback | None = None,
 ) -> Outcome:
     """Learn runs wherever there is room, and show how far they are.
 
@@ -35,9 +39,10 @@ def learn(
         executor: where.
         checkpoint_seconds: between checkpoints.
         until: stop after so many episodes; by default after the last of each.
+        callback: called after every episode, where the run is learned.
     """
     with ProgressLines(runs, until) as lines:
-        return learn_all(runs, executor, lines, checkpoint_seconds, until)
+        return learn_all(runs, executor, lines, checkpoint_seconds, until, callback)
 
 
 @final

@@ -18,12 +18,22 @@ from handrail.cli.options import (
     On,
     RuleFile,
     RunFolder,
+    allow_modules_of_the_folder,
     import_modules,
     settings_of,
 )
 from handrail.errors import HandrailError
 
 Jobs = Annotated[int | None, typer.Option(min=1, help="At a time; by default one per core.")]
+
+CallbackName = Annotated[
+    str | None,
+    typer.Option(
+        "--callback",
+        metavar="MODULE:FUNCTION",
+        help="Called as function(agent, record, seconds) after every episode; False ends a run.",
+    ),
+]
 
 CheckpointSeconds = Annotated[float, typer.Option(min=0.0, help="Between checkpoints.")]
 
@@ -37,6 +47,28 @@ class Manner:
     checkpoint_seconds: float
     no_report: bool
     json: bool
+    callback: hr.runs.NamedCallback | None = None
+
+    @classmethod
+    def of(
+        cls,
+        on: str,
+        jobs: int | None,
+        checkpoint_seconds: float,
+        no_report: bool,
+        json: bool,
+        modules: Sequence[str],
+        callback: str | None,
+    ) -> Manner:
+        """As the options say; the user's modules are imported here, and wherever runs learn."""
+        import_modules(modules)
+        if callback is None:
+            executor = hr.executors.executor_named(on, jobs, modules)
+            return cls(executor, checkpoint_seconds, no_report, json, None)
+        allow_modules_of_the_folder()
+        named = hr.runs.NamedCallback.of(callback)
+        executor = hr.executors.executor_named(on, jobs, [*modules, named.module])
+        return cls(executor, checkpoint_seconds, no_report, json, named)
 
 
 def train(
@@ -58,13 +90,13 @@ def train(
     on: On = "processes",
     jobs: Jobs = None,
     checkpoint_seconds: CheckpointSeconds = 5.0,
+    callback: CallbackName = None,
     no_report: NoReport = False,
     json: Json = False,
     modules: Imports = None,
 ) -> None:
     """Learn from a constraint file, one run per seed, and write a report."""
-    import_modules(modules)
-    executor = hr.executors.executor_named(on, jobs, modules or ())
+    manner = Manner.of(on, jobs, checkpoint_seconds, no_report, json, modules or (), callback)
     settings = settings_of(
         change,
         episodes=episodes,
@@ -79,7 +111,7 @@ def train(
     if not json:
         number = hr.constraints.counted(len(runs), "run")
         say(f"{book.description or book.name}: {number} in {group}")
-    _learn(group, runs, runs, Manner(executor, checkpoint_seconds, no_report, json))
+    _learn(group, runs, runs, manner)
 
 
 def resume(
@@ -88,13 +120,13 @@ def resume(
     on: On = "processes",
     jobs: Jobs = None,
     checkpoint_seconds: CheckpointSeconds = 5.0,
+    callback: CallbackName = None,
     no_report: NoReport = False,
     json: Json = False,
     modules: Imports = None,
 ) -> None:
     """Continue runs that were interrupted, bit for bit as if they had not been."""
-    import_modules(modules)
-    executor = hr.executors.executor_named(on, jobs, modules or ())
+    manner = Manner.of(on, jobs, checkpoint_seconds, no_report, json, modules or (), callback)
     runs = hr.runs.open_runs(folder)
     runs[0].make_environment().close()  # refused before anything is changed
     if episodes is not None:
@@ -102,7 +134,7 @@ def resume(
     unfinished = [run for run in runs if not run.finished]
     if not unfinished and not json:
         say("Nothing is left to learn. To go on: --episodes with a larger number.")
-    _learn(folder, runs, unfinished, Manner(executor, checkpoint_seconds, no_report, json))
+    _learn(folder, runs, unfinished, manner)
 
 
 def _learn(
@@ -119,7 +151,9 @@ def _learn(
     """
     from handrail.cli.progress import learn
 
-    outcome = learn(unfinished, manner.executor, manner.checkpoint_seconds)
+    outcome = learn(
+        unfinished, manner.executor, manner.checkpoint_seconds, callback=manner.callback
+    )
     failures = [*outcome.failures]
     concerned = runs if manner.no_report else hr.runs.open_runs(group)
     recorded = [run for run in concerned if run.records()]

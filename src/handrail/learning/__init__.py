@@ -16,6 +16,8 @@ from handrail.learning.player import Player, Round, is_playing, make_player
 from handrail.learning.progress import in_brief
 from handrail.learning.record import Record, Seconds
 from handrail.learning.reinforce import Reinforce
+from handrail.learning.scalars import Scalars
+from handrail.learning.tensorboard_log import TensorBoardLog
 
 __all__ = [
     "EVALUATION",
@@ -33,8 +35,10 @@ __all__ = [
     "Record",
     "Reinforce",
     "Round",
+    "Scalars",
     "Seconds",
     "Start",
+    "TensorBoardLog",
     "Terms",
     "agent_of",
     "drawing",

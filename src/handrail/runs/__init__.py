@@ -12,6 +12,7 @@ from handrail.runs.group import (
     seed_folder,
     start_runs,
 )
+from handrail.runs.named_callback import NamedCallback
 from handrail.runs.policy_file import SavedPolicy, best_in_words, open_best_policy, open_policy
 from handrail.runs.run import Run, is_run, make_agent, make_policy
 from handrail.runs.search import Search, SearchTrial, Span
@@ -22,6 +23,7 @@ __all__ = [
     "BestPolicy",
     "Choice",
     "Group",
+    "NamedCallback",
     "Run",
     "SavedPolicy",
     "Search",

@@ -17,6 +17,7 @@ from handrail.executors import Executor, FolderTask, Outcome, Watcher
 from handrail.learning import Record, Seconds, is_playing
 from handrail.rulebook import Rulebook, with_settings
 from handrail.runs.metrics import TENSORBOARD
+from handrail.runs.named_callback import NamedCallback
 from handrail.runs.run import Run, is_run, make_agent, refuse_taken
 
 RUNS = Path("runs")
@@ -79,6 +80,7 @@ def learn_all(
     watcher: Watcher,
     checkpoint_seconds: float = 5.0,
     until: int | None = None,
+    callback: NamedCallback | None = None,
 ) -> Outcome:
     """Learn every run to its last episode, wherever the executor has room.
 
@@ -88,8 +90,9 @@ def learn_all(
         watcher: gets every `Record`.
         checkpoint_seconds: between checkpoints.
         until: stop after so many episodes, to be continued.
+        callback: called after every episode, where the run is learned.
     """
-    tasks = [_Learning(run.folder, checkpoint_seconds, until) for run in runs]
+    tasks = [_Learning(run.folder, checkpoint_seconds, until, callback) for run in runs]
     return executor.run(tasks, watcher)
 
 
@@ -101,6 +104,7 @@ class _Learning(FolderTask):
     folder: Path
     checkpoint_seconds: float
     until: int | None = None
+    callback: NamedCallback | None = None
 
     @property
     @override
@@ -119,7 +123,8 @@ class _Learning(FolderTask):
         def enough() -> bool:
             return stop() or (self.until is not None and episodes >= self.until)
 
-        Run.open(self.folder).learn(watch, enough, self.checkpoint_seconds)
+        callbacks = [] if self.callback is None else [self.callback]
+        Run.open(self.folder).learn(watch, enough, self.checkpoint_seconds, callbacks)
 
     @override
     def can_be_interrupted(self) -> bool:

@@ -10,17 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, final
+from typing import Annotated, final
 
 from pydantic import BaseModel, Field
 
 from handrail._storage import append, open_to_append, read_file, to_line, write_atomically
 from handrail.errors import InvalidRun
-from handrail.learning import Record, Seconds
+from handrail.learning import Record, Seconds, TensorBoardLog
 from handrail.settings import STRICT
 
 METRICS, TIMINGS, TENSORBOARD = "metrics.jsonl", "timings.jsonl", "tensorboard"
@@ -52,14 +51,15 @@ class MetricsLog:
 
     def __init__(self, folder: Path, position: LogPosition) -> None:
         self.lines = position.lines
-        self._digest = _cut(folder / METRICS, position)
+        kept = _cut(folder / METRICS, position)
+        self._digest = hashlib.sha256(kept)
         _cut_to_lines(folder / TIMINGS, self.lines)
         self._bytes = position.bytes
         self._metrics = open_to_append(folder / METRICS)
         self._timings = open_to_append(folder / TIMINGS)
         self._events = None
         if find_spec("tensorboard"):
-            self._events = _Events(folder / TENSORBOARD, first_episode=self.lines)
+            self._events = TensorBoardLog(folder / TENSORBOARD, _records(folder / METRICS, kept))
 
     def write(self, record: Record, seconds: Seconds) -> None:
         """Append one episode."""
@@ -100,6 +100,10 @@ def read_records(folder: Path, position: LogPosition) -> list[Record]:
         return []
     content = _read(path)
     _refuse_altered(path, content[: position.bytes], position)
+    return _records(path, content)
+
+
+def _records(path: Path, content: bytes) -> list[Record]:
     records = []
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         if not line.endswith(b"\n"):
@@ -111,13 +115,13 @@ def read_records(folder: Path, position: LogPosition) -> list[Record]:
     return records
 
 
-def _cut(path: Path, position: LogPosition) -> hashlib._Hash:
+def _cut(path: Path, position: LogPosition) -> bytes:
     """Cut a file to the length it had at a checkpoint, if its beginning is still the same."""
     content = _read(path)
     kept = content[: position.bytes]
     _refuse_altered(path, kept, position)
     _keep(path, content, kept)
-    return hashlib.sha256(kept)
+    return kept
 
 
 def _cut_to_lines(path: Path, lines: int) -> None:
@@ -145,61 +149,3 @@ def _refuse_altered(path: Path, beginning: bytes, position: LogPosition) -> None
             f"{path} is not what the checkpoint was made with: it was altered or cut short within "
             f"its first {position.bytes} bytes. Restore it from a copy."
         )
-
-
-@final
-class _Events:
-    """The numbers of every record as TensorBoard scalars.
-
-    In TensorBoard's format, but not through its writers: that of torch takes seconds to import, and
-    its own one writes in a thread, which a full disk ends, and then waits for that thread forever.
-    """
-
-    def __init__(self, folder: Path, first_episode: int) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # noqa: PLC0415
-        from tensorboard.compat.proto.summary_pb2 import Summary  # noqa: PLC0415
-        from tensorboard.summary.writer.record_writer import RecordWriter  # noqa: PLC0415
-
-        self._event, self._summary = Event, Summary
-        folder.mkdir(exist_ok=True)
-        now = time.time()
-        # TensorBoard reads the files of a folder in the order of their names.
-        self._file = open_to_append(folder / f"events.out.tfevents.{now:017.6f}.{os.getpid()}")
-        self._records = RecordWriter(_Whole(self._file))
-        self._add(Event(wall_time=now, file_version="brain.Event:2"))
-        # A start tells TensorBoard to forget what an interrupted session wrote from here on.
-        start = SessionLog(status=SessionLog.START)
-        self._add(Event(wall_time=now, step=first_episode, session_log=start))
-
-    def write(self, record: Record, seconds: Seconds) -> None:
-        numbers = {key: value for key, value in record.to_dict().items() if _is_number(value)}
-        numbers["active"] = len(record.active)
-        numbers |= {f"seconds/{key}": value for key, value in asdict(seconds).items()}
-        values = [
-            self._summary.Value(tag=f"handrail/{key}", simple_value=value)
-            for key, value in numbers.items()
-            if key != "episode"
-        ]
-        summary = self._summary(value=values)
-        self._add(self._event(wall_time=time.time(), step=record.episode, summary=summary))
-
-    def _add(self, event: Any) -> None:
-        self._records.write(event.SerializeToString())
-
-    def close(self) -> None:
-        self._file.close()
-
-
-@final
-class _Whole:
-    """A file that is written to completely, or not without an error."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-
-    def write(self, content: bytes) -> None:
-        append(self._file, content)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

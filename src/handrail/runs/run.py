@@ -59,6 +59,7 @@ from handrail.policies import (
 from handrail.rulebook import Rulebook, parse, with_settings
 from handrail.runs.best_policy import BEST, BEST_WINDOW, BestKeeper, BestPolicy
 from handrail.runs.metrics import METRICS, TIMINGS, LogPosition, MetricsLog, read_records
+from handrail.runs.named_callback import Callback
 from handrail.settings import first_finding
 
 CONFIGURATION, CONSTRAINTS = "configuration.json", "constraints.yaml"
@@ -217,6 +218,7 @@ class Run:
         watch: Watch | None = None,
         stop: Callable[[], bool] = lambda: False,
         checkpoint_seconds: float = 5.0,
+        callbacks: Sequence[Callback] = (),
     ) -> Learner:
         """Learn from the newest checkpoint to the last episode of the settings.
 
@@ -224,12 +226,17 @@ class Run:
             watch: called after every episode.
             stop: asked after every update; True ends the learning early, to be resumed.
             checkpoint_seconds: how much work a kill may cost; it is done again on resume.
+            callbacks: as of `Learner.learn`, called when the episode was recorded.
         """
         with self.kept_from_others():
-            return self._learn(watch, stop, checkpoint_seconds)
+            return self._learn(watch, stop, checkpoint_seconds, callbacks)
 
     def _learn(
-        self, watch: Watch | None, stop: Callable[[], bool], checkpoint_seconds: float
+        self,
+        watch: Watch | None,
+        stop: Callable[[], bool],
+        checkpoint_seconds: float,
+        callbacks: Sequence[Callback],
     ) -> Learner:
         with _storing(self.folder):
             _sweep(self.folder)
@@ -260,7 +267,7 @@ class Run:
                 # From here on, metrics without a checkpoint mean that one was lost.
                 self._save(agent, log, best)
             if left > 0:
-                agent.learn(left, progress_bar=False, callbacks=[after_episode])
+                agent.learn(left, progress_bar=False, callbacks=[after_episode, *callbacks])
             self._save(agent, log, best)
         except StorageFailure:
             raise
