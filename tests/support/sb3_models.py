@@ -301,6 +301,7 @@ def spaces(**given: Any) -> PPO:
     return ppo(Numbers(**given), policy)
 
 
+PICTURE = gym.spaces.Box(0, 255, (36, 36, 1), np.uint8)
 DICT = gym.spaces.Dict({"near": gym.spaces.Box(0.0, 1.0, (2,)), "far": gym.spaces.Box(0.0, 1.0)})
 REFUSED: dict[str, tuple[Any, str]] = {
     "DQN": (
@@ -311,10 +312,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: RecurrentPPO("MlpLstmPolicy", "CartPole-v1", n_steps=8, device="cpu"),
         r"RecurrentPPO remembers: .*FrameStackObservation\(env, 4\) or VecFrameStack\(venv, 4\)",
     ),
-    "Dict": (lambda: spaces(observations=DICT), r"observes a Dict \(MultiInput\) of .*near"),
-    "Discrete observations": (
-        lambda: ppo(Numbers(observations=gym.spaces.Discrete(3))),
-        r"observes Discrete\(3\)\. Wrap the environment with gymnasium.wrappers.Flatten",
+    "pictures among others": (
+        lambda: spaces(observations=gym.spaces.Dict({"eye": PICTURE, "far": DICT["far"]})),
+        "'eye' is an image among other observations: .*TransformObservation",
     ),
     "MultiDiscrete": (
         lambda: spaces(actions=gym.spaces.MultiDiscrete([2, 2])),

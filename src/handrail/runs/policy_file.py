@@ -22,7 +22,7 @@ from handrail.constraints import Constraint, counted
 from handrail.errors import InvalidArgument, InvalidRun
 from handrail.export import open_export
 from handrail.learning import Checkpoint, Learner, Reinforce, make_environment
-from handrail.policies import MEAN, Policy
+from handrail.policies import MEAN, Policy, flat_space
 from handrail.rulebook import Rulebook, constraints_of, parse
 from handrail.runs.best_policy import BEST_WINDOW
 from handrail.runs.group import only_run
@@ -297,7 +297,7 @@ def _of_model(path: Path) -> SavedPolicy:
     return _SavedModel(
         policy=sb3.policy_of(model),
         model=model,
-        spaces=(model.observation_space, model.action_space),
+        spaces=(flat_space(model.observation_space), model.action_space),
         stem=path.with_suffix(""),
         description=f"{path}: {type(model).__name__} after {counted(model.num_timesteps, 'step')}",
         note=_NORMALISED,

@@ -10,6 +10,7 @@ import gymnasium as gym
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 
+from handrail._types import Array
 from handrail.errors import InvalidArgument
 from handrail.learning import Act, Agent, Start, agent_of
 from handrail.sb3.normalisation import normalisation_of, raw_policy
@@ -20,25 +21,44 @@ from handrail.sb3.policy import policy_by, refuse_shifted_actions
 def _agent_of_model(model: BaseAlgorithm, env: gym.Env[Any, Any], deterministic: bool) -> Agent:
     refuse_shifted_actions(model)
     _refuse_other_spaces(model, env)
-    masks, normalisation = _masks(model, env), normalisation_of(model)
+    masks, observed = _masks(model, env), _as_observed(env.observation_space)
     # As the model is shown states while it learns; statistics stay as they are.
-    shown = (lambda state: state) if normalisation is None else normalisation.normalize_obs
+    normalisation = normalisation_of(model)
+    shown = (lambda seen: seen) if normalisation is None else normalisation.normalize_obs
 
     def begin(start: Start) -> Act:
         torch.manual_seed(int(start.rng.integers(2**63)))
-        return lambda state: model.predict(shown(state), deterministic=deterministic, **masks())[0]
+        return lambda state: model.predict(
+            shown(observed(state)), deterministic=deterministic, **masks()
+        )[0]
 
     return Agent(begin, policy=lambda: raw_policy(policy_by(model.policy, model), normalisation))
 
 
+def _as_observed(space: gym.Space[Any]) -> Callable[[Array], Any]:
+    """States as the environment itself observes them, which is how a model is asked."""
+    if isinstance(space, gym.spaces.Box):
+        return lambda state: state
+    return lambda state: gym.spaces.unflatten(space, state)
+
+
 def _refuse_other_spaces(model: BaseAlgorithm, env: gym.Env[Any, Any]) -> None:
-    shape = env.observation_space.shape or ()
-    fits = model.observation_space.shape in (shape, (*shape[-1:], *shape[:-1]))  # channels first
+    fits = _is_observed_as(model.observation_space, env.observation_space)
     if not fits or model.action_space != env.action_space:
         raise InvalidArgument(
             f"The model observes {model.observation_space} and acts in {model.action_space}, but "
             f"the environment has {env.observation_space} and {env.action_space}."
         )
+
+
+def _is_observed_as(model: gym.Space[Any], env: gym.Space[Any]) -> bool:
+    """Whether a model with the one space can be asked about observations of the other."""
+    if isinstance(model, gym.spaces.Dict) and isinstance(env, gym.spaces.Dict):
+        same = list(model) == list(env)
+        return same and all(_is_observed_as(model[name], env[name]) for name in model)
+    if not isinstance(model, gym.spaces.Box) or not isinstance(env, gym.spaces.Box):
+        return model == env
+    return model.shape in (env.shape, (*env.shape[-1:], *env.shape[:-1]))  # channels first
 
 
 def _masks(model: BaseAlgorithm, env: gym.Env[Any, Any]) -> Callable[[], dict[str, Any]]:

@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from handrail._types import Array
 from handrail.sb3.normalisation import StillNormalisation
+from handrail.sb3.observations import states_of
 
 # Steps of an off-policy model that are as much news as a rollout: its own rollouts may be one step.
 _STEPS = 1000
@@ -48,8 +49,7 @@ class RolledOut(Experience):
 
     @override
     def news(self) -> Array:
-        observations: Array = self._model.rollout_buffer.observations  # (time, environment, …)
-        return observations.reshape(-1, *observations.shape[2:])
+        return states_of(self._model.observation_space, self._model.rollout_buffer.observations)
 
 
 @final
@@ -81,7 +81,12 @@ class Replayed(Experience):
         self._told = self._model.num_timesteps
         buffer = self._model.replay_buffer
         assert buffer is not None  # a model that learns has one
-        stored = buffer.observations.shape[0] if buffer.full else buffer.pos
+        stored = buffer.buffer_size if buffer.full else buffer.pos
         newest = buffer.pos - np.arange(min(new // buffer.n_envs, stored), 0, -1)
-        observations: Array = buffer.observations[newest % buffer.observations.shape[0]]
-        return observations.reshape(-1, *observations.shape[2:])
+        kept: Any = buffer.observations  # of a Dict, those of its parts
+        rows = newest % buffer.buffer_size
+        if isinstance(kept, dict):
+            kept = {name: part[rows] for name, part in kept.items()}
+        else:
+            kept = kept[rows]
+        return states_of(self._model.observation_space, kept)

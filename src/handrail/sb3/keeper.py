@@ -15,6 +15,7 @@ from handrail.errors import InvalidPolicy, UnsatisfiedConstraints
 from handrail.learning import Holding, Keeper, Terms
 from handrail.policies import Policy, normaliser_in
 from handrail.sb3.normalisation import StillNormalisation, normalisation_of, raw_policy
+from handrail.sb3.observations import state_space
 from handrail.sb3.policy import policy_by, refuse_changed
 
 
@@ -35,7 +36,7 @@ class ModelKeeper:
         self._network = model.policy
         self._shown, self._wrapper = policy_by(model.policy, model), normalisation_of(model)
         policy = raw_policy(self._shown, self._wrapper)
-        spaces = model.observation_space, model.action_space
+        spaces = state_space(model.observation_space), model.action_space
         self._keeper = Keeper(policy, spaces, terms)
         front = normaliser_in(policy.module)
         self.normalisation = (

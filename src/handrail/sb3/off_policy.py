@@ -30,15 +30,14 @@ from torch import nn
 from handrail._types import Array
 from handrail.errors import InvalidPolicy
 from handrail.policies import DeterministicPolicy, Policy, onto_range
+from handrail.sb3.observations import observed, probes, state_space
 from handrail.sb3.policy import (
     acting_part,
     behind_extractor,
     policy_by,
-    probes,
     refuse_changed,
     refuse_differences,
     refuse_hooks,
-    refuse_observations,
     refuse_own_methods,
     shares_parameters,
 )
@@ -77,7 +76,7 @@ def _by_actor(
     for base, names in _OF_MODEL.items():
         refuse_own_methods(model, base, names, _HOME)
     _refuse_other_ways_to_act(network)
-    refuse_observations(network.observation_space)
+    state_space(network.observation_space)  # refuses what no state is told of
     network.set_training_mode(False)
     critic = _critic_parts(network)
     low, high = _limits(network)
@@ -130,10 +129,10 @@ def _limits(network: BasePolicy) -> tuple[Array, Array]:
 def _compare(network: SACPolicy | TD3Policy, found: Policy) -> None:
     """With what `predict` returns, which is what training draws around."""
     space: Any = network.observation_space
-    observations = probes(space)
+    states = probes(space)
     with torch.no_grad():
-        actions, _ = network.predict(observations, deterministic=True)
-    acts = np.asarray(actions, dtype=np.float64).reshape(len(observations), -1)
+        actions, _ = network.predict(observed(space, states), deterministic=True)
+    acts = np.asarray(actions, dtype=np.float64).reshape(len(states), -1)
     layers = "features extractor, the actor's layers, tanh"
     size = float(np.abs(_limits(network)).max())
-    refuse_differences(type(network).__name__, layers, found, observations, [acts], size)
+    refuse_differences(type(network).__name__, layers, found, states, [acts], size)

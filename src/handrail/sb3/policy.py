@@ -22,16 +22,19 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.distributions import CategoricalDistribution, DiagGaussianDistribution
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.preprocessing import is_image_space, preprocess_obs
-from stable_baselines3.common.torch_layers import FlattenExtractor
 from torch import Tensor, nn
 
 from handrail._types import Array
 from handrail.errors import InvalidPolicy
-from handrail.policies import CategoricalPolicy, GaussianPolicy, Policy, Quantity
+from handrail.policies import CategoricalPolicy, GaussianPolicy, Layers, Policy, Quantity
 from handrail.sb3.normalisation import normalisation_of, raw_policy, refuse_moving
+from handrail.sb3.observations import layers_of, probes, shown, state_space
 
 # An `ActorCriticPolicy`, or sb3-contrib's `MaskableActorCriticPolicy`, which is none but looks it.
 ActorCritic = Any
+
+# What a features extractor is given: prepared observations, or the parts of such.
+Seen = Tensor | dict[str, Tensor]
 
 WHAT_WORKS = "PPO, A2C, TRPO, MaskablePPO, SAC, TD3 and DDPG"
 _PARTS = ("pi_features_extractor", "mlp_extractor", "action_net", "value_net", "action_dist")
@@ -51,7 +54,6 @@ _WAYS_TO_ACT = (
     "extract_features",
 )
 
-_PROBES = 4  # observations at which the actor is compared with the policy it was taken from
 _AGREEMENT = 1e-3  # of the spread of the raw outputs: those of a fresh network are tiny
 _ROUNDING = 32.0 * float(np.finfo(np.float32).eps)  # of their size
 
@@ -87,7 +89,7 @@ def policy_by(policy: ActorCritic, model: BaseAlgorithm) -> Policy:
     """The policy of what a model's network is shown; each kind of network has its own way."""
     _refuse_other_networks(policy, type(model).__name__)
     refuse_shifted_actions(model)
-    refuse_observations(policy.observation_space)
+    state_space(policy.observation_space)  # refuses what no state is told of
     policy.set_training_mode(False)
     actor = _actor_of(policy)
     if shares_parameters(actor, _critic_parts(policy)):
@@ -203,23 +205,8 @@ def _known_policies() -> list[type[Any]]:
     return [ActorCriticPolicy, *([] if maskable is None else [maskable.MaskableActorCriticPolicy])]
 
 
-def refuse_observations(space: gym.Space[Any]) -> None:
-    """Constraints speak of arrays of numbers."""
-    if isinstance(space, gym.spaces.Dict):
-        raise InvalidPolicy(
-            f"Constraints speak of states as arrays, but this model observes a Dict (MultiInput) "
-            f"of {', '.join(space)}. Wrap the environment with "
-            "gymnasium.wrappers.FlattenObservation and use MlpPolicy."
-        )
-    if not isinstance(space, gym.spaces.Box):
-        raise InvalidPolicy(
-            f"Constraints speak of states as arrays of numbers (Box), but this model observes "
-            f"{space}. Wrap the environment with gymnasium.wrappers.FlattenObservation."
-        )
-
-
 def _actor_of(policy: ActorCritic) -> nn.Module:
-    """Observations (n, *observation_shape) to logits or mean actions (n, n_actions)."""
+    """States (n, *observation_shape) to logits or mean actions (n, n_actions)."""
     layers = [policy.mlp_extractor.policy_net, policy.action_net]
     return behind_extractor(policy, policy.pi_features_extractor, layers, _critic_parts(policy))
 
@@ -227,10 +214,10 @@ def _actor_of(policy: ActorCritic) -> nn.Module:
 def behind_extractor(
     policy: Any, extractor: nn.Module, layers: Sequence[nn.Module], critic: Sequence[nn.Module]
 ) -> nn.Module:
-    """The layers, behind what they see of observations (n, *observation_shape).
+    """The layers, behind what they see of states (n, *observation_shape).
 
-    A plain nn.Sequential wherever observations reach the layers as they are: that is what proofs
-    and the fast passes look into.
+    A plain nn.Sequential wherever a state reaches the layers as it is, or through layers of the
+    actor's own: that is what proofs and the fast passes look into.
 
     Args:
         policy: knows the observation space, and what is done to images.
@@ -238,12 +225,14 @@ def behind_extractor(
         layers: behind it.
         critic: all that is not to be changed.
     """
-    space: gym.spaces.Box = policy.observation_space
-    if type(extractor) is FlattenExtractor and not is_image_space(space):
-        flatten = [nn.Flatten()] if len(space.shape) > 1 else []
-        return nn.Sequential(*flatten, *layers)
+    space = state_space(policy.observation_space)
     if shares_parameters(extractor, critic):
         return PreparedActor(_features(policy, extractor), nn.Sequential(*layers), space)
+    in_front = layers_of(extractor, policy.observation_space)
+    if in_front is not None:
+        whole = nn.Sequential(*in_front, *layers)
+        if not in_front or isinstance(Layers.of(whole), Layers):
+            return whole
     return PreparedActor(_as_seen(policy), nn.Sequential(extractor, *layers), space)
 
 
@@ -258,15 +247,13 @@ def shares_parameters(part: nn.Module, others: Sequence[nn.Module]) -> bool:
     return any(id(parameter) in theirs for parameter in part.parameters())
 
 
-def _as_seen(policy: ActorCritic) -> Callable[[Tensor], Tensor]:
-    """Observations as Stable-Baselines3 shows them to the network: images between 0 and 1."""
+def _as_seen(policy: ActorCritic) -> Callable[[Tensor], Seen]:
+    """States as Stable-Baselines3 prepares them for the network: images between 0 and 1."""
     space: gym.Space[Any] = policy.observation_space
     normalize_images: bool = policy.normalize_images
 
-    def prepare(observations: Tensor) -> Tensor:
-        seen = preprocess_obs(observations, space, normalize_images=normalize_images)
-        assert isinstance(seen, Tensor)  # observations of several parts are refused
-        return seen
+    def prepare(states: Tensor) -> Seen:
+        return preprocess_obs(shown(space, states), space, normalize_images=normalize_images)
 
     return prepare
 
@@ -296,7 +283,7 @@ class PreparedActor(nn.Module):
 
     def __init__(
         self,
-        prepare: Callable[[Tensor], Tensor],
+        prepare: Callable[[Tensor], Seen],
         layers: nn.Sequential,
         space: gym.spaces.Box,
     ) -> None:
@@ -309,7 +296,12 @@ class PreparedActor(nn.Module):
     def forward(self, observations: Tensor) -> Tensor:
         """Raw outputs (n, n_actions), in the precision of the layers; flat observations, too."""
         dtype = next(self.layers.parameters()).dtype
-        outputs: Tensor = self.layers(self._prepare(self._in_shape(observations)).to(dtype))
+        seen = self._prepare(self._in_shape(observations))
+        if isinstance(seen, dict):
+            seen = {name: part.to(dtype) for name, part in seen.items()}
+        else:
+            seen = seen.to(dtype)
+        outputs: Tensor = self.layers(seen)
         return outputs
 
     def _in_shape(self, observations: Tensor) -> Tensor:
@@ -365,13 +357,6 @@ def _compare(policy: ActorCritic, found: Policy) -> None:
     refuse_differences(type(policy).__name__, layers, found, observations, acts)
 
 
-def probes(space: gym.spaces.Box) -> Array:
-    """A few observations (n, *observation_shape), the same every time."""
-    chance = np.random.default_rng(0).uniform(-10.0, 10.0, (_PROBES, *space.shape))
-    observations: Array = np.clip(chance, space.low, space.high).astype(space.dtype)
-    return observations
-
-
 def refuse_differences(
     name: str,
     layers: str,
@@ -403,9 +388,9 @@ def refuse_differences(
             )
 
 
-def _raw_outputs(policy: ActorCritic, quantity: Quantity, observations: Array) -> list[Array]:
+def _raw_outputs(policy: ActorCritic, quantity: Quantity, states: Array) -> list[Array]:
     """Logits or means (n, n_actions) by Stable-Baselines3: in rollouts, and in `predict`."""
-    seen = torch.as_tensor(observations, device=policy.device)
+    seen = shown(policy.observation_space, torch.as_tensor(states, device=policy.device))
     with torch.no_grad():
         policy.forward(seen, deterministic=True)  # leaves its distribution in action_dist
         in_rollouts = policy.action_dist.distribution
