@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+import handrail as hr
 from handrail.cli.prove import CERTIFICATE
 from handrail.rulebook.rulebook import parse, with_settings
 from handrail.runs.run import Run
@@ -115,6 +117,12 @@ def test_a_model_that_was_edited_is_proven_and_verified(handrail: Caller, tmp_pa
     code, _, error = handrail("verify", certificate, model, *within)
     assert code == 2
     assert "is about other weights" in error
+    assert handrail("prove", edited, *within, "--inside")[0] == 0
+    code, out, _ = handrail("verify", edited, *within)
+    assert code == 0
+    assert out.endswith("edited.zip holds within 0.001.\n")
+    again = pytest.importorskip("handrail.sb3").policy_of(sb3.PPO.load(edited, device="cpu"))
+    assert all(map(torch.equal, again.parameters, policy.parameters))  # the model is what it was
 
 
 def test_a_policy_in_a_file_is_proven_and_verified(
@@ -163,6 +171,63 @@ def test_a_certificate_travels_in_an_export_and_is_verified_from_it(
         assert (code, "is about other weights" in error) == (
             (0, False) if precision == "float64" else (2, True)
         )
+
+
+def test_a_certificate_travels_in_a_saved_learner(
+    run: Run, handrail: Caller, tmp_path: Path
+) -> None:
+    saved, rules = tmp_path / "saved.safetensors", tmp_path / "leaning.yaml"
+    run.agent().save(saved)
+    rules.write_text(LEANING)
+    about = ("--constraints", rules, "--tolerance", "1e-6")
+    code, _, error = handrail("verify", saved, *about)
+    assert code == 2
+    assert f"or prove it: handrail prove {saved} --inside." in error
+    weights = [p.detach().clone() for p in run.agent().policy.parameters]
+    for _ in range(2):  # the second replaces the first
+        code, out, error = handrail("prove", saved, *about, "--inside")
+        assert (code, error) == (0, "")
+        assert out.endswith(f"Wrote {saved}.\n")
+    assert list(tmp_path.glob("*.certificate.json")) == []
+    code, out, _ = handrail("verify", saved, *about)
+    assert code == 0
+    assert out.endswith("saved.safetensors holds within 1e-06.\n")
+    loaded = hr.Reinforce.load(saved)
+    assert all(map(torch.equal, loaded.policy.parameters, weights))
+    loaded.save(saved)  # other weights perhaps: nothing is claimed of them
+    code, _, error = handrail("verify", saved, *about)
+    assert (code, "carries no certificate" in error) == (2, True)
+
+
+def test_a_certificate_of_other_weights_is_not_one(
+    run: Run, handrail: Caller, tmp_path: Path
+) -> None:
+    saved, rules = tmp_path / "saved.safetensors", tmp_path / "leaning.yaml"
+    agent = run.agent()
+    agent.save(saved)
+    rules.write_text(LEANING)
+    about = ("--constraints", rules, "--tolerance", "1e-6")
+    assert handrail("prove", saved, *about, "--inside")[0] == 0
+    foreign = hr.runs.certificate_in(saved)
+    with torch.no_grad():
+        agent.policy.parameters[-1].add_(1e-9)
+    agent.save(saved)
+    hr.runs.carry_certificate(saved, foreign)
+    code, _, error = handrail("verify", saved, *about)
+    assert (code, "is about other weights" in error) == (2, True)
+
+
+def test_what_has_no_inside_is_refused_before_any_work(
+    run: Run, handrail: Caller, tmp_path: Path
+) -> None:
+    code, _, error = handrail("prove", run.folder, "--inside")
+    assert code == 2
+    assert "--inside is about the file of one policy" in error
+    file = tmp_path / "policy.npz"
+    assert handrail("export", run.folder, "--format", "numpy", "--out", file)[0] == 0
+    code, _, error = handrail("prove", file, "--inside")
+    assert code == 2
+    assert "only inside .safetensors or .zip" in error
 
 
 def test_float32_is_proven_on_request(run: Run, handrail: Caller) -> None:

@@ -10,9 +10,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import handrail as hr
 from handrail.export.opened_export import open_export
+from handrail.policies import ACTIVATIONS
 from handrail.proof.certificate_file import verify_certificates
 from tests.conftest import sharpen, spaces
 
@@ -35,15 +37,76 @@ def rule(policy: Any, slack: float = 0.02) -> hr.AtLeast:
     return hr.AtLeast(lowest - slack, 0, BOX, name="enough")
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh", "elu", "silu", "sigmoid", "hardtanh"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_what_is_read_back_is_the_same_network(activation: str, tmp_path: Path) -> None:
+    """Of every activation of the table; GELU in float32, as onnxruntime has it."""
     policy = categorical(activation)
     states = BOX.sample(50, np.random.default_rng(1))
     for ending, write in ((".onnx", hr.export_onnx), (".npz", hr.export_numpy)):
-        write(policy, tmp_path / f"p{ending}")
+        exported = write(policy, tmp_path / f"p{ending}")
         opened = open_export(tmp_path / f"p{ending}")
-        np.testing.assert_allclose(opened.policy.raw(states), policy.raw(states), atol=1e-13)
+        same = policy.in_float32() if exported.precision == "float32" else policy
+        assert exported.precision == "float64" or (activation, ending) == ("gelu", ".onnx")
+        close = 1e-6 if exported.precision == "float32" else 1e-13
+        np.testing.assert_allclose(opened.policy.raw(states), same.raw(states), atol=close)
         assert opened.certificate == b""
+        read = opened.policy.layers()
+        assert read is not None
+        assert [one.name for one in read.activations] == [activation, activation, "id"]
+
+
+def test_leaky_relu_in_float32(tmp_path: Path) -> None:
+    """Where its slope is an attribute."""
+    policy = categorical("leaky_relu", (8,))
+    hr.export_onnx(policy, tmp_path / "p.onnx", float32=True)
+    opened = open_export(tmp_path / "p.onnx").policy
+    assert opened.dtype == torch.float32
+    states = BOX.sample(50, np.random.default_rng(1))
+    np.testing.assert_allclose(opened.raw(states), policy.in_float32().raw(states), atol=1e-6)
+
+
+SPACES = gym.spaces.Box(-1.0, 3.0, (3,)), gym.spaces.Box(-2.0, 1.0, (2,))
+GAIN = np.array([[0.5, -1.0, 0.2], [0.0, 0.3, 0.1]])
+FIXED_LAYERS: dict[str, dict[str, Any]] = {
+    "scaled": {"scale": [2.0, 300.0, 1.0]},
+    "centred": {"scale": "auto"},
+    "bounded": {"bounded": "tanh"},
+    "residual": {"residual": GAIN},
+    "all of them": {"scale": "auto", "bounded": "hardtanh", "residual": GAIN},
+}
+
+
+@pytest.mark.parametrize(
+    ("which", "float32"), [*((one, False) for one in FIXED_LAYERS), ("all of them", True)]
+)
+def test_layers_that_are_not_learned_are_read_back(
+    which: str, float32: bool, tmp_path: Path
+) -> None:
+    given = FIXED_LAYERS[which]
+    policy = hr.GaussianPolicy.mlp(SPACES, [16, 8], "tanh", seed=0, **given)
+    rng = np.random.default_rng(3)
+    with torch.no_grad():  # beside a controller, the last weights begin at 0
+        for one in policy.parameters:
+            one.add_(torch.as_tensor(0.1 * rng.normal(size=one.shape)))
+    same = policy.in_float32() if float32 else policy
+    box = hr.Box([-0.2] * 3, [0.2] * 3)
+    states = box.sample(200, rng)
+    highest = float(policy.outputs(box.sample(20_000, rng))[:, 0].max())
+    assert highest < 0.9
+    asked = hr.AtMost(highest + 0.05, hr.Mean(0), box, name="asked")
+    path = tmp_path / "p.onnx"
+    exported = hr.export_onnx(policy, path, [asked], float32=float32, prove=True)
+    opened = open_export(path)
+    close = 1e-6 if float32 else 1e-13
+    np.testing.assert_allclose(opened.policy.raw(states), same.raw(states), atol=close)
+    session = onnxruntime.InferenceSession(path)
+    dtype = np.float32 if float32 else np.float64
+    (ran,) = session.run(["mean"], {"observations": states.astype(dtype)})
+    np.testing.assert_allclose(ran, same.raw(states), atol=1e-5 if float32 else 1e-12)
+    assert exported.certificates is not None
+    again = hr.proof.verify_certificates(path, opened.policy, [asked], content=opened.certificate)
+    assert [one.status for one in again] == [one.status for one in exported.certificates]
+    assert exported.certificates.certified, str(exported.certificates)
 
 
 def test_continuous_actions_and_float32(tmp_path: Path) -> None:
@@ -110,10 +173,10 @@ def _near_the_worst(policy: Any) -> Any:
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    gelu = categorical("gelu")
-    hr.export_onnx(gelu, tmp_path / "gelu.onnx")
-    with pytest.raises(hr.errors.InvalidPolicy, match=r"the operation Div.* Prove the policy"):
-        open_export(tmp_path / "gelu.onnx")
+    normalised = nn.Sequential(nn.LayerNorm(3), nn.Linear(3, 2)).double()
+    hr.export_onnx(hr.CategoricalPolicy(normalised), tmp_path / "n.onnx", states=np.zeros((1, 3)))
+    with pytest.raises(hr.errors.InvalidPolicy, match=r"the operation .* Prove the policy"):
+        open_export(tmp_path / "n.onnx")
     with pytest.raises(hr.errors.InvalidArgument, match=r"ends with \.onnx or \.npz"):
         open_export(tmp_path / "policy.zip")
     with pytest.raises(hr.errors.InvalidArgument, match="cannot be read: No such file"):
@@ -142,4 +205,39 @@ def test_a_graph_that_computes_something_else_is_refused(change: str, tmp_path: 
         nodes[2].input[0] = "observations"
     onnx.save(model, path)
     with pytest.raises(hr.errors.InvalidPolicy, match="cannot be read back"):
+        open_export(path)
+
+
+@pytest.mark.parametrize(("activation", "constant"), [("gelu", 0.5), ("softplus", 20.0)])
+def test_other_constants_of_an_activation_are_another_one(
+    activation: str, constant: float, tmp_path: Path
+) -> None:
+    path = tmp_path / "p.onnx"
+    hr.export_onnx(categorical(activation, (8,)), path)
+    model = onnx.load(path)
+    constants = [one for one in model.graph.initializer if not one.dims]
+    (found,) = (one for one in constants if onnx.numpy_helper.to_array(one) == constant)
+    other = (onnx.numpy_helper.to_array(found) * 1.5).astype(_precision(found))
+    found.CopyFrom(onnx.numpy_helper.from_array(other, found.name))
+    onnx.save(model, path)
+    with pytest.raises(hr.errors.InvalidPolicy, match="cannot be read back"):
+        open_export(path)
+
+
+def _precision(initializer: Any) -> Any:
+    return onnx.numpy_helper.to_array(initializer).dtype
+
+
+def test_a_slope_of_float32_is_not_one_of_float64(tmp_path: Path) -> None:
+    """As other exporters write LeakyReLU: 0.01 to eight digits."""
+    path = tmp_path / "p.onnx"
+    hr.export_onnx(categorical("leaky_relu", (8,)), path)
+    model = onnx.load(path)
+    nodes = [one for one in model.graph.node if one.op_type not in ("Mul", "Max")]
+    given, returned = nodes[0].output[0], nodes[1].input[0]
+    leaky = onnx.helper.make_node("LeakyRelu", [given], [returned], alpha=0.01)
+    del model.graph.node[:]
+    model.graph.node.extend([nodes[0], leaky, *nodes[1:]])
+    onnx.save(model, path)
+    with pytest.raises(hr.errors.InvalidPolicy, match="the operation LeakyRelu"):
         open_export(path)

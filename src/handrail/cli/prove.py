@@ -17,8 +17,6 @@ from handrail.errors import HandrailError, InvalidArgument
 
 CERTIFICATE = "certificate.json"
 
-_EXPORTS = (".onnx", ".npz")
-
 _FIELDS = (  # of a certificate, for programs
     *("name", "status", "lower", "upper", "tolerance", "lowest", "highest", "state"),
     *("violation", "reason", "method", "cells", "seconds", "remainder"),
@@ -58,8 +56,14 @@ Float32 = Annotated[
 ]
 
 
+Inside = Annotated[
+    bool,
+    typer.Option("--inside", help="Put the certificate into the file itself (.safetensors, .zip)."),
+]
+
+
 class _Subject(NamedTuple):
-    """A policy, what it must obey, and where its certificate goes."""
+    """A policy, what it must obey, and where its certificate goes: a file of its own, or its."""
 
     name: str
     note: str
@@ -75,23 +79,26 @@ def prove(
     cells: Cells = 200_000,
     seconds: Seconds = 60.0,
     float32: Float32 = False,
+    inside: Inside = False,
     best: Best = False,
     json: Json = False,
     modules: Imports = None,
 ) -> None:
     """Prove that constraints hold at every state, and write a certificate."""
     import_modules(modules)
+    if inside:
+        _refuse_outside(path)
     certified, policies = True, []
     budget = hr.Budget(cells, seconds)
     for one in _subjects(path, constraints, float32, best):
         if one.note and not json:
             note(one.note)
         found = [_prove(one.policy, each, tolerance, budget) for each in one.constraints]
-        hr.proof.write_certificates(one.certificate, one.policy, one.constraints, found)
+        target = _write(one, found, path if inside else None)
         answers = hr.Certificates(tuple(found))
         if not json:
-            say(f"{one.name}: {answers}\nWrote {one.certificate}.")
-        policies.append(_fields(one, answers, one.certificate))
+            say(f"{one.name}: {answers}\nWrote {target}.")
+        policies.append(_fields(one, answers, target))
         certified = certified and answers.certified
     if json:
         say_json({"certified": certified, "policies": policies})
@@ -103,14 +110,14 @@ def verify(
     certificate: Annotated[
         Path,
         typer.Argument(
-            metavar="CERTIFICATE", help="A JSON file; or an exported file that one travels in."
+            metavar="CERTIFICATE", help="A JSON file; or the file of a policy that one travels in."
         ),
     ],
     path: Annotated[
         Path | None,
         typer.Argument(
             metavar="RUN|POLICY",
-            help="What it is about, as of `handrail prove`; an exported file is about itself.",
+            help="What it is about, as of `handrail prove`; what travels in a file is about it.",
         ),
     ] = None,
     constraints: Rules = None,
@@ -152,6 +159,26 @@ def verify(
         say(f"{certificate} holds{within}.", colour="green")
 
 
+def _refuse_outside(path: Path) -> None:
+    """Before any work: what has no inside."""
+    if not path.is_file():
+        raise InvalidArgument(
+            f"--inside is about the file of one policy; that of a run, {path}, is a file "
+            "of the run."
+        )
+    hr.runs.check_carrier(path)
+
+
+def _write(subject: _Subject, certificates: Sequence[hr.Certificate], inside: Path | None) -> Path:
+    """The certificate, into the file of the policy or beside it."""
+    about = subject.policy, subject.constraints, certificates
+    if inside is None:
+        hr.proof.write_certificates(subject.certificate, *about)
+        return subject.certificate
+    hr.runs.carry_certificate(inside, hr.proof.sealed_certificates(*about))
+    return inside
+
+
 def _fields(subject: _Subject, answers: hr.Certificates, file: Path) -> dict[str, Any]:
     """What programs get to know of it; the cells of the proof are in the certificate."""
     return {
@@ -164,14 +191,14 @@ def _fields(subject: _Subject, answers: hr.Certificates, file: Path) -> dict[str
 
 
 def _travelling(certificate: Path) -> bytes | None:
-    """The certificate that an exported file carries; None of a file of its own."""
-    if certificate.suffix not in _EXPORTS:
+    """The certificate that the file of a policy carries; None of a file of its own."""
+    if not hr.runs.carries_certificates(certificate):
         return None
-    content = hr.export.open_export(certificate).certificate
+    content = hr.runs.certificate_in(certificate)
     if not content:
         raise InvalidArgument(
             f"{certificate} carries no certificate. Export it with one, handrail export … --prove, "
-            f"or prove it: handrail prove {certificate}."
+            f"or prove it: handrail prove {certificate} --inside."
         )
     return content
 
@@ -179,7 +206,7 @@ def _travelling(certificate: Path) -> bytes | None:
 def _about(certificate: Path, path: Path | None) -> Path:
     if path is not None:
         return path
-    if certificate.suffix in _EXPORTS:
+    if hr.runs.carries_certificates(certificate):
         return certificate
     raise InvalidArgument(f"Name the run or the policy, too, that {certificate} is about.")
 

@@ -25,14 +25,13 @@ from handrail.export.exported import (
     check_ending,
     write_compared,
 )
+from handrail.export.onnx_chain import INPUT, LEAKY
 from handrail.export.opened_export import of_onnx
 from handrail.policies import Policy
 from handrail.proof import Budget
 from handrail.rulebook import AnyConstraints
 
 OPSET = 18
-
-INPUT = "observations"
 
 
 def export_onnx(
@@ -165,7 +164,27 @@ def _traced(module: nn.Module, example: Tensor, outputs: Sequence[str]) -> Any:
     model = program.model_proto
     for node in model.graph.node:  # where in whose files each operation came from
         del node.metadata_props[:]
+    if example.dtype == torch.float64:
+        _keep_slopes(model.graph)
     return model
+
+
+def _keep_slopes(graph: Any) -> None:
+    """LeakyReLU as max(h, 0.01 h): its slope as an attribute of ONNX would be one of float32."""
+    from onnx import helper, numpy_helper
+
+    nodes = []
+    for node in graph.node:
+        if node.op_type != "LeakyRelu" or node.attribute[0].f != np.float32(LEAKY):
+            nodes.append(node)
+            continue
+        (given,), (returned,) = node.input, node.output
+        slope, small = f"{returned}.slope", f"{returned}.small"
+        graph.initializer.append(numpy_helper.from_array(np.array(LEAKY), slope))
+        nodes.append(helper.make_node("Mul", [given, slope], [small]))
+        nodes.append(helper.make_node("Max", [given, small], [returned]))
+    del graph.node[:]
+    graph.node.extend(nodes)
 
 
 def _name(module: nn.Module) -> str:

@@ -1,6 +1,12 @@
 """Folders that survive: runs, groups of them, metrics, saved policies."""
 
 from handrail.runs.best_policy import BestPolicy
+from handrail.runs.carried_certificate import (
+    carries_certificates,
+    carry_certificate,
+    certificate_in,
+    check_carrier,
+)
 from handrail.runs.continuation import start_run_from
 from handrail.runs.group import (
     Group,
@@ -30,6 +36,10 @@ __all__ = [
     "SearchTrial",
     "Span",
     "best_in_words",
+    "carries_certificates",
+    "carry_certificate",
+    "certificate_in",
+    "check_carrier",
     "choices",
     "free_folder",
     "is_run",
