@@ -20,6 +20,7 @@ from handrail.cli.options import (
     Imports,
     Json,
     Over,
+    Statistics,
     box_of,
     import_modules,
     plane_of,
@@ -75,13 +76,14 @@ def edit(
         list[str] | None,
         typer.Option("--set", help="How constraints are held: selection=…, tolerance=…."),
     ] = None,
+    statistics: Statistics = None,
     json: Json = False,
     modules: Imports = None,
 ) -> None:
     """Change a trained policy as little as possible so that constraints hold; it acts nowhere."""
     import_modules(modules)
     book = hr.rulebook.with_settings(hr.load_rulebook(constraints), **settings_of(change))
-    subject = hr.runs.open_policy(path, "An edit is about one policy", book)
+    subject = hr.runs.open_policy(path, "An edit is about one policy", book, statistics)
     drawing = target.with_suffix(".png") if picture is None else picture
     refuse_ending(target, subject.ending, "The edited policy")
     refuse_existing(target, "--out")

@@ -11,7 +11,15 @@ import typer
 
 import handrail as hr
 from handrail.cli.console import note, say, say_json, show
-from handrail.cli.options import Best, Deterministic, Imports, Json, import_modules, open_one
+from handrail.cli.options import (
+    Best,
+    Deterministic,
+    Imports,
+    Json,
+    Statistics,
+    import_modules,
+    open_one,
+)
 from handrail.errors import InvalidArgument
 
 
@@ -49,19 +57,22 @@ def evaluate(
         int, typer.Option(min=0, help="Measure regions on so many fresh states in all, too.")
     ] = 0,
     best: Best = False,
+    statistics: Statistics = None,
     json: Json = False,
     modules: Imports = None,
 ) -> None:
     """Play without learning: scores, and whether the constraints hold."""
     import_modules(modules)
-    if path.is_dir() and constraints is None:
+    if path.is_dir() and constraints is None and statistics is None:
         runs = hr.runs.open_runs(path)
         played: Iterator[_Played] = (
             _evaluate_run(run, _last_or_best(run, best), episodes, deterministic, fresh)
             for run in runs
         )
     else:
-        played = _evaluate_policy(path, constraints, episodes, deterministic, fresh, best)
+        played = _evaluate_policy(
+            path, constraints, episodes, deterministic, fresh, best, statistics
+        )
     if json:
         say_json({"policies": [_fields(one, rows) for one in played]})
         return
@@ -76,10 +87,11 @@ def _evaluate_policy(
     deterministic: bool,
     fresh: int,
     best: bool,
+    statistics: Path | None,
 ) -> Iterator[_Played]:
     """The one policy in a file, or of a run by other constraints."""
     book = None if constraints is None else hr.load_rulebook(constraints)
-    opened = open_one(path, "Other constraints are measured of one policy", book, best)
+    opened = open_one(path, "Other constraints are measured of one policy", book, best, statistics)
     source = opened if book is None else opened.with_constraints_of(book)
     evaluation = hr.evaluate(
         source.policy,

@@ -16,6 +16,7 @@ from handrail.cli.options import (
     Best,
     Imports,
     Json,
+    Statistics,
     import_modules,
     open_one,
     refuse_ending,
@@ -70,6 +71,7 @@ def export(
         ),
     ] = False,
     best: Best = False,
+    statistics: Statistics = None,
     cells: Cells = 200_000,
     seconds: Seconds = 60.0,
     json: Json = False,
@@ -81,7 +83,7 @@ def export(
         _refuse_other_format(target, kind)
         refuse_ending(target, _ENDINGS[kind], f"A policy in the format {kind.value}")
     book = None if constraints is None else hr.load_rulebook(constraints)
-    opened = open_one(path, "A file holds one policy", book, best)
+    opened = open_one(path, "A file holds one policy", book, best, statistics)
     source = opened if book is None else opened.with_constraints_of(book)
     file = source.stem.with_name(source.stem.name + _ENDINGS[kind]) if target is None else target
     refuse_existing(file, "--out")

@@ -38,6 +38,14 @@ Best = Annotated[
     typer.Option("--best", help="Of a run, the policy whose last 100 episodes scored best."),
 ]
 
+Statistics = Annotated[
+    Path | None,
+    typer.Option(
+        help="Of a .zip that was trained behind VecNormalize: the file that its `save` wrote, a "
+        "pickle as well. Constraints are in the environment's own numbers then."
+    ),
+]
+
 Json = Annotated[
     bool, typer.Option("--json", help="Answer as JSON, with nothing else on standard output.")
 ]
@@ -74,11 +82,15 @@ def allow_modules_of_the_folder() -> None:
         sys.path.insert(0, "")
 
 
-def open_one(path: Path, purpose: str, book: hr.Rulebook | None, best: bool) -> hr.runs.SavedPolicy:
+def open_one(
+    path: Path, purpose: str, book: hr.Rulebook | None, best: bool, statistics: Path | None
+) -> hr.runs.SavedPolicy:
     """The one policy that a command is about; of a run its last, or its best."""
-    if best:
+    if best and statistics is None:
         return hr.runs.open_best_policy(path, purpose)
-    return hr.runs.open_policy(path, purpose, book)
+    if best:
+        raise InvalidArgument("--best is about a run, --statistics about a .zip: choose one.")
+    return hr.runs.open_policy(path, purpose, book, statistics)
 
 
 def settings_of(pairs: Sequence[str] | None, **named: Any) -> dict[str, Any]:

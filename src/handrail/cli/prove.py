@@ -12,7 +12,7 @@ import typer
 import handrail as hr
 from handrail._text import visible
 from handrail.cli.console import console, note, say, say_json
-from handrail.cli.options import Best, Imports, Json, import_modules, open_one
+from handrail.cli.options import Best, Imports, Json, Statistics, import_modules, open_one
 from handrail.errors import HandrailError, InvalidArgument
 
 CERTIFICATE = "certificate.json"
@@ -81,6 +81,7 @@ def prove(
     float32: Float32 = False,
     inside: Inside = False,
     best: Best = False,
+    statistics: Statistics = None,
     json: Json = False,
     modules: Imports = None,
 ) -> None:
@@ -90,7 +91,7 @@ def prove(
         _refuse_outside(path)
     certified, policies = True, []
     budget = hr.Budget(cells, seconds)
-    for one in _subjects(path, constraints, float32, best):
+    for one in _subjects(path, constraints, float32, best, statistics):
         if one.note and not json:
             note(one.note)
         found = [_prove(one.policy, each, tolerance, budget) for each in one.constraints]
@@ -126,6 +127,7 @@ def verify(
     seconds: Seconds = 60.0,
     float32: Float32 = False,
     best: Best = False,
+    statistics: Statistics = None,
     json: Json = False,
     modules: Imports = None,
 ) -> None:
@@ -135,7 +137,7 @@ def verify(
     about = _about(certificate, path)
     if about.is_dir() and constraints is None:
         hr.runs.only_run(about, "A certificate is about one run")
-    (one,) = _subjects(about, constraints, float32, best)
+    (one,) = _subjects(about, constraints, float32, best, statistics)
     if one.note and not json:
         note(one.note)
     budget = hr.Budget(cells, seconds)
@@ -216,12 +218,14 @@ def _in(policy: hr.Policy, float32: bool) -> hr.Policy:
     return policy.in_float32() if float32 else policy
 
 
-def _subjects(path: Path, constraints: str | None, float32: bool, best: bool) -> list[_Subject]:
+def _subjects(
+    path: Path, constraints: str | None, float32: bool, best: bool, statistics: Path | None
+) -> list[_Subject]:
     """What there is to prove: of each run, or of one policy in a file."""
-    if path.is_dir() and constraints is None:
+    if path.is_dir() and constraints is None and statistics is None:
         return [_of_run(run, float32, best) for run in hr.runs.open_runs(path)]
     book = None if constraints is None else hr.load_rulebook(constraints)
-    opened = open_one(path, "Other constraints are proven of one policy", book, best)
+    opened = open_one(path, "Other constraints are proven of one policy", book, best, statistics)
     source = opened if book is None else opened.with_constraints_of(book)
     placed = [isinstance(one, hr.constraints.PlacedConstraint) for one in source.constraints]
     if not placed or not all(placed):  # of constraints at points, a learner saves the rows only

@@ -37,7 +37,8 @@ _LEARNER, _MODEL, _EXPORTS = ".safetensors", ".zip", (".onnx", ".npz")
 # What a file of Stable-Baselines3 leaves out: the running averages of VecNormalize are another one.
 _NORMALISED = (
     "if it was trained with VecNormalize, it sees normalised observations, which a .zip does not "
-    "say: states and constraints must be in those numbers."
+    "say: name what VecNormalize.save wrote (--statistics), or states and constraints are taken to "
+    "be in those numbers."
 )
 
 
@@ -96,14 +97,21 @@ class SavedPolicy(ABC):
         """
 
 
-def open_policy(path: Path, purpose: str, rulebook: Rulebook | None = None) -> SavedPolicy:
+def open_policy(
+    path: Path, purpose: str, rulebook: Rulebook | None = None, statistics: Path | None = None
+) -> SavedPolicy:
     """The policy of a run's newest checkpoint, of a saved learner, or of a model.
 
     Args:
         path: a folder or a file.
         purpose: what one policy is wanted for; said to somebody who names several runs.
         rulebook: its environment stands in for one that could not be saved.
+        statistics: of a model behind VecNormalize: the file that `VecNormalize.save` wrote.
     """
+    if statistics is not None and path.suffix != _MODEL:
+        raise InvalidArgument(
+            f"Statistics of VecNormalize belong to a .zip of Stable-Baselines3, but {path} is none."
+        )
     if path.is_dir():
         return _of_run(path, purpose)
     if not path.exists():
@@ -115,7 +123,7 @@ def open_policy(path: Path, purpose: str, rulebook: Rulebook | None = None) -> S
         )
     if path.suffix in _EXPORTS:
         return _of_export(path)
-    return _of_model(path) if path.suffix == _MODEL else _of_learner(path, rulebook)
+    return _of_model(path, statistics) if path.suffix == _MODEL else _of_learner(path, rulebook)
 
 
 def open_best_policy(path: Path, purpose: str) -> SavedPolicy:
@@ -288,19 +296,19 @@ def _of_learner(path: Path, rulebook: Rulebook | None) -> SavedPolicy:
     )
 
 
-def _of_model(path: Path) -> SavedPolicy:
+def _of_model(path: Path, statistics: Path | None) -> SavedPolicy:
     try:
         from handrail import sb3  # noqa: PLC0415  (optional)
     except ModuleNotFoundError as error:
         raise InvalidArgument(f"{path} is a model of Stable-Baselines3. {error}.") from error
-    model = sb3.load(path)
+    model = sb3.load(path, statistics=statistics)
     return _SavedModel(
         policy=sb3.policy_of(model),
         model=model,
         spaces=(flat_space(model.observation_space), model.action_space),
         stem=path.with_suffix(""),
         description=f"{path}: {type(model).__name__} after {counted(model.num_timesteps, 'step')}",
-        note=_NORMALISED,
+        note=_NORMALISED if statistics is None else "",
     )
 
 
