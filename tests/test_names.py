@@ -51,6 +51,7 @@ ABOUT_MORE = {  # tests that are not about one module
     "rllib/test_docs.py": "what the docs say of handrail.rllib",
     "fuzz/test_runs.py": "folders of runs, from opening to learning on",
     "rulebook/test_others.py": "`others` and `any`, from the file to what acts",
+    "sb3/test_algorithms.py": "the tables of docs/guides/algorithms.md",
     "runs/test_kills.py": "every command that writes, killed",
 }
 
