@@ -43,6 +43,17 @@ def categorical(seed: int, hidden: list[int], activation: str = "relu", n: int =
     return hr.CategoricalPolicy.mlp((SPACE, gym.spaces.Discrete(n)), hidden, activation, seed=seed)
 
 
+def with_fixed_layers(seed: int, hidden: list[int], **given: Any) -> hr.Policy:
+    """A network with layers that are not learned, away from where it begins."""
+    actions = gym.spaces.Box(-1.0, 1.0, (1,))
+    policy = hr.GaussianPolicy.mlp((SPACE, actions), hidden, "tanh", seed=seed, **given)
+    rng = np.random.default_rng(seed)
+    with torch.no_grad():
+        for one in policy.parameters:
+            one.add_(torch.as_tensor(0.2 * rng.normal(size=tuple(one.shape))))
+    return policy
+
+
 def network(*layers: tuple[Array, Array]) -> nn.Sequential:
     """With these weights and biases, and ReLU between them."""
     modules: list[nn.Module] = []
@@ -178,6 +189,16 @@ PAIRS = [
     (categorical(0, [30], n=2), categorical(1, [30], n=2)),
     (categorical(0, [8, 8], "tanh"), categorical(1, [8, 8], "tanh")),
     (categorical(0, [20], "relu"), categorical(1, [], "relu")),
+    # beside controllers, of different depth; scaled, and bounded
+    (
+        with_fixed_layers(0, [6, 6], residual=[[0.5, -1.0]]),
+        with_fixed_layers(1, [8], residual=[[-0.5, 0.4]]),
+    ),
+    (with_fixed_layers(2, [8], bounded="tanh"), with_fixed_layers(3, [6, 6], scale="auto")),
+    (
+        gaussian(0, [12], "relu"),
+        with_fixed_layers(4, [8], scale="auto", bounded="tanh", residual=[[0.3, 0.3]]),
+    ),
 ]
 
 

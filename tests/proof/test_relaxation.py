@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, get_args
 
 import gymnasium as gym
@@ -15,14 +16,26 @@ from torch import nn
 
 import handrail as hr
 from handrail._types import Array
-from handrail.policies import ACTIVATIONS, RELU, Activation, LayerArrays, Shape, SideBySide, Twinned
+from handrail.policies import (
+    ACTIVATIONS,
+    IDENTITY,
+    MEAN,
+    RELU,
+    Activation,
+    LayerArrays,
+    Shape,
+    SideBySide,
+    Twinned,
+)
 from handrail.policies import activation as activation_module
 from handrail.policies import layer_plan as layer_plan_module
 from handrail.proof.bounder import Bounds
 from handrail.proof.branch_and_bound import Judge, prove
+from handrail.proof.margin import at_least
 from handrail.proof.question import provable_layers
-from handrail.proof.relaxation import _LINES, lines_between
+from handrail.proof.relaxation import _LINES, Relaxation, enclose_units, lines_between
 from handrail.proof.rounding import FLOAT64, Rounding
+from handrail.regions import Cells
 from tests.conftest import spaces
 
 ALL = list(ACTIVATIONS.values())
@@ -320,3 +333,52 @@ def test_a_bound_that_is_not_a_number_proves_nothing(lowest: float) -> None:
     proof = prove(found, region.covers(), 1e-9, judge, hr.Budget())
     assert not proof.proven
     assert proof.reason == "a bound is not a number"
+
+
+def with_gains(rng: np.random.Generator, widths: Sequence[int]) -> LayerArrays:
+    """Observations are added at every layer, in front of its activation."""
+    shapes = list(pairwise([2, *widths]))
+    names = rng.choice(["relu", "tanh", "softplus", "hardtanh"], size=len(shapes) - 1)
+    return LayerArrays(
+        tuple(rng.normal(size=(n_out, n_in)) / np.sqrt(n_in) for n_in, n_out in shapes),
+        tuple(rng.normal(size=n_out) for _, n_out in shapes),
+        (*(ACTIVATIONS[str(name)] for name in names), IDENTITY),
+        gains=tuple(rng.normal(size=(n_out, 2)) for _, n_out in shapes),
+    )
+
+
+def test_no_state_is_below_the_bound_where_observations_are_added_at_several_layers() -> None:
+    """As of two networks of different depth, each beside a controller."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        layers = with_gains(rng, [5, 4, 2])
+        low = rng.uniform(-1.0, 0.5, size=2)
+        high = low + 10.0 ** rng.uniform(-3, 0, size=2)
+        cells = Cells.boxes(low[None], high[None])
+        states = rng.uniform(low, high, size=(200, 2))
+        bounder = Relaxation(layers, at_least(MEAN, np.array([1.0, -0.5]), 0.3))
+        lowest = bounder.bounds(cells).lowest[0]
+        assert bounder.margins(states).min() >= lowest - 1e-12
+        # Almost nothing is lost on small cells, so that the bound does say something.
+        middle = Cells.boxes(cells.centres - 1e-5, cells.centres + 1e-5)
+        assert bounder.bounds(middle).lowest[0] == pytest.approx(
+            bounder.margins(cells.centres)[0], abs=1e-3
+        )
+
+
+def test_units_are_enclosed_with_what_observations_add() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        layers = with_gains(rng, [5, 4, 2])
+        low = rng.uniform(-1.0, 0.5, size=2)
+        high = low + 10.0 ** rng.uniform(-3, 0, size=2)
+        states = signal = rng.uniform(low, high, size=(200, 2))
+        units = enclose_units(layers, Cells.boxes(low[None], high[None]))
+        for depth, enclosed in enumerate(units[:-1]):
+            weight, bias, gain = layers.weights[depth], layers.biases[depth], layers.gain_at(depth)
+            assert enclosed is not None
+            assert gain is not None
+            given = signal @ weight.T + bias + states @ gain.T
+            assert (given >= enclosed.low - 1e-12).all()
+            assert (given <= enclosed.high + 1e-12).all()
+            signal = np.asarray(layers.activations[depth].value(given))

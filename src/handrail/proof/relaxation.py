@@ -78,7 +78,7 @@ class Relaxation(Bounder):
         size, beside = np.ones(self.layers.n_outputs), np.zeros(self.layers.n_observations)
         for depth in range(len(self.layers.weights) - 1, -1, -1):
             gain = self.layers.gain_at(depth)
-            beside = beside if gain is None else size @ np.abs(gain)
+            beside = beside if gain is None else beside + size @ np.abs(gain)
             size = size @ np.abs(self.layers.weights[depth])
         importance = size + beside + self.margin.importance() + 1e-300
         object.__setattr__(self, "importance", importance)
@@ -202,7 +202,7 @@ def affine_above(
             slope = rising * at.upper_slope[:, None] + falling * at.lower_slope[:, None]
         total += slope @ layers.biases[depth]
         gain = layers.gain_at(depth)
-        beside = beside if gain is None else slope @ gain
+        beside = beside if gain is None else beside + slope @ gain
         slope = slope @ layers.weights[depth]
     return slope + beside, total
 
