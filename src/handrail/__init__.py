@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from handrail.policies import CategoricalPolicy as CategoricalPolicy
     from handrail.policies import DeterministicPolicy as DeterministicPolicy
     from handrail.policies import GaussianPolicy as GaussianPolicy
+    from handrail.policies import GreedyPolicy as GreedyPolicy
     from handrail.policies import Policy as Policy
     from handrail.proof import Budget as Budget
     from handrail.proof import Certificate as Certificate
@@ -148,6 +149,7 @@ _NAMES = {
         "CategoricalPolicy",
         "DeterministicPolicy",
         "GaussianPolicy",
+        "GreedyPolicy",
         "Policy",
     ),
     "proof": (

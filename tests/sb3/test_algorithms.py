@@ -62,6 +62,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("SAC", "TD3", "DDPG", "DQN", "QRDQN", "TQC", "CrossQ"), REPLAYED),
 }
 PREFERRING = ("DQN", "QRDQN")  # they act greedily, by values
+OWN_EXTRACTOR = ("SAC", "TD3", "DDPG", *PREFERRING)  # which is held with the layers behind it
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def test_the_tables_have_every_algorithm_and_every_note() -> None:
 
 def _marked(cell: Cell) -> Any:
     """Actors with a convolution of their own take half a minute."""
-    slow = cell.observations == "images" and cell.algorithm in ("SAC", "TD3", "DDPG")
+    slow = cell.observations == "images" and cell.algorithm in OWN_EXTRACTOR
     return pytest.param(cell, marks=pytest.mark.slow if slow else ())
 
 

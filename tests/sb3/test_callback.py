@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from sb3_contrib import TRPO, MaskablePPO
-from stable_baselines3 import A2C, DQN, PPO
+from sb3_contrib import TQC, TRPO, MaskablePPO
+from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import (
     BaseCallback,
@@ -369,8 +369,8 @@ class TestOthersWhoChangeThePolicy:
 
 class TestRefusedBeforeTraining:
     def test_by_the_callback(self) -> None:
-        model = DQN("MlpPolicy", "CartPole-v1", device="cpu", buffer_size=10)
-        with pytest.raises(hr.errors.InvalidPolicy, match="DQN acts by a DQNPolicy"):
+        model = TQC("MlpPolicy", "Pendulum-v1", device="cpu", buffer_size=10)
+        with pytest.raises(hr.errors.InvalidPolicy, match="TQC acts by a TQCPolicy"):
             model.learn(10, callback=Handrail(CARTPOLE))
         assert model.num_timesteps == 0
 

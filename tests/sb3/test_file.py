@@ -58,7 +58,7 @@ class TestFiles:
         assert type(load(tmp_path / "model")) is algorithm
         assert type(load(tmp_path / "model.zip", algorithm)) is algorithm
 
-    @pytest.mark.parametrize("kind", ["DQN", "recurrent"])
+    @pytest.mark.parametrize("kind", ["TQC", "recurrent"])
     def test_other_algorithms(self, tmp_path: Path, kind: str) -> None:
         REFUSED[kind][0]().save(tmp_path / "model")
         with pytest.raises(

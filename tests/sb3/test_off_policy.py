@@ -24,7 +24,7 @@ from handrail.policies import DeterministicPolicy
 from handrail.sb3.callback import Handrail
 from handrail.sb3.file import load
 from handrail.sb3.policy import policy_of
-from tests.support.sb3_models import DICT, Numbers, changed, parameters
+from tests.support.sb3_models import Numbers, changed, parameters
 
 STATES = np.array([[1.0, 0.0, 0.0], [0.9, 0.4, -1.0], [-0.9, 0.4, 2.0]])
 HELD = [
@@ -268,14 +268,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "own model": (lambda: small(Clipped), "Clipped .*has a `predict` of its own instead of that"),
     "hook": (hooked, "actor has a forward hook"),
-    "Dict": (
-        lambda: small(
-            SAC,
-            Numbers(observations=DICT, actions=gym.spaces.Box(-1.0, 1.0, (1,))),
-            "MultiInputPolicy",
-        ),
-        r"observes a Dict \(MultiInput\)",
-    ),
     "TQC": (lambda: small(TQC), "TQC acts by a TQCPolicy, which Handrail cannot look into.*SAC"),
 }
 

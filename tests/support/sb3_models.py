@@ -8,8 +8,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from sb3_contrib import RecurrentPPO
-from stable_baselines3 import DQN, PPO
+from sb3_contrib import TQC, RecurrentPPO
+from stable_baselines3 import PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.distributions import (
@@ -304,9 +304,9 @@ def spaces(**given: Any) -> PPO:
 PICTURE = gym.spaces.Box(0, 255, (36, 36, 1), np.uint8)
 DICT = gym.spaces.Dict({"near": gym.spaces.Box(0.0, 1.0, (2,)), "far": gym.spaces.Box(0.0, 1.0)})
 REFUSED: dict[str, tuple[Any, str]] = {
-    "DQN": (
-        lambda: DQN("MlpPolicy", "CartPole-v1", device="cpu", buffer_size=10),
-        "DQN acts by a DQNPolicy, which Handrail cannot look into.*PPO, A2C, TRPO, Maskable",
+    "TQC": (
+        lambda: TQC("MlpPolicy", "Pendulum-v1", device="cpu", buffer_size=10),
+        "TQC acts by a TQCPolicy, which Handrail cannot look into.*PPO, A2C, TRPO, Maskable",
     ),
     "recurrent": (
         lambda: RecurrentPPO("MlpLstmPolicy", "CartPole-v1", n_steps=8, device="cpu"),

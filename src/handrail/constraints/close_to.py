@@ -31,6 +31,7 @@ from handrail.policies import (
     ACTIVATIONS,
     IDENTITY,
     MEAN,
+    VALUE,
     CategoricalPolicy,
     GaussianPolicy,
     LayerArrays,
@@ -175,6 +176,12 @@ class CloseTo(Paired):
             raise InvalidConstraint(
                 f"CloseTo: expected a policy, but got {type(self.policy).__name__}. Around a "
                 "controller, handrail.within(controller, distance, where)."
+            )
+        if self.quantity == VALUE:
+            raise InvalidConstraint(
+                "CloseTo keeps probabilities or mean actions near those of a policy, but a "
+                "GreedyPolicy has values, of which only the order decides. Say which action it "
+                "takes: Prefer(action, by=…, where=…)."
             )
         check_number(self.distance, "CloseTo: `distance`")
         highest = np.inf if self.quantity.is_continuous else 0.5

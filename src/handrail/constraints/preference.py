@@ -1,14 +1,18 @@
-"""Which action is likeliest: `Prefer`, a margin between logits.
+"""Which action is likeliest, or valued most: `Prefer`, a margin between logits or values.
 
 Who acts greedily takes the likeliest action, however likely it is. The difference of two logits is
 log π(a) - log π(b), so nothing needs the softmax: a margin is a plain difference of what the
 network returns, in log-odds. A difference of probabilities is another thing, a weighted sum:
 `AtLeast` of {a: 1, b: -1}; at 0 the two are the same, and this one says how far from it.
+
+Of a policy that takes the action it values most (`GreedyPolicy`), the margin is between the two
+values, in their units.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, final
 
@@ -35,7 +39,7 @@ from handrail.constraints.rows import Rows
 from handrail.constraints.words import state_in_words
 from handrail.errors import InvalidConstraint
 from handrail.formulas import StateFunction
-from handrail.policies import PROBABILITY, Quantity
+from handrail.policies import PROBABILITY, VALUE, Quantity
 from handrail.regions import Place
 
 
@@ -44,12 +48,14 @@ from handrail.regions import Place
 class Prefer(PlacedConstraint):
     """log π(action | s) - log π(over | s) ≥ by at every state of `where`.
 
+    Of a `GreedyPolicy`: value(action | s) - value(over | s) ≥ by, which must be above 0.
+
     Args:
         action: the one that is preferred, an index.
         over: another one, or "all" others: then it is the likeliest.
         by: the margin between the two logits, in log-odds: with 1, an action is e times as likely
-            as the other. A number, an `Affine` or a `Formula` of the state, or a Python function of
-            states.
+            as the other; of values, in their units. A number, an `Affine` or a `Formula` of the
+            state, or a Python function of states.
         where: the states: Points, or a region (Box, Ball, Polytope, Curve, Union).
         name: for tables and messages; made from the other fields when left out.
         priority: how much more than others this one matters when constraints are soft.
@@ -61,6 +67,7 @@ class Prefer(PlacedConstraint):
     where: Place = field(kw_only=True)
     name: str = field(default="", kw_only=True)
     priority: float = field(default=1.0, kw_only=True)
+    _compared: Quantity = field(default=PROBABILITY, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_where(self.where)
@@ -93,8 +100,18 @@ class Prefer(PlacedConstraint):
     @property
     @override
     def quantity(self) -> Quantity:
-        """Of policies that choose among actions."""
-        return PROBABILITY
+        """Of policies that choose among actions: by chance, or by their values."""
+        return self._compared
+
+    @override
+    def about(self, quantity: Quantity) -> Self:
+        """The margin of values, of a policy that has these."""
+        if quantity != VALUE:
+            return self
+        _refuse_ties(self)
+        other = copy(self)
+        object.__setattr__(other, "_compared", VALUE)
+        return other
 
     @property
     @override
@@ -112,7 +129,7 @@ class Prefer(PlacedConstraint):
         check_known_action(self.name, self.action, n_actions)
         unit = np.eye(n_actions)
         return [
-            Demand(tuple(unit[self.action] - unit[one]), self.by, np.inf, PROBABILITY, raw=True)
+            Demand(tuple(unit[self.action] - unit[one]), self.by, np.inf, self.quantity, raw=True)
             for one in others
         ]
 
@@ -125,6 +142,17 @@ class Prefer(PlacedConstraint):
     @override
     def from_description(cls, values: Mapping[str, Any]) -> Self:
         return cls(**{**values, "by": amount_from(values["by"])})
+
+
+def _refuse_ties(asked: Prefer) -> None:
+    """Of equal values the first is taken, whichever that is, and rounding makes the order."""
+    least = amounts_at(asked.by, looked_at(asked.where)).min()
+    if not least > 0.0:
+        raise InvalidConstraint(
+            f"{asked.name!r} asks for a margin of {least:g} between two values, but a policy that "
+            "takes the highest value needs one above 0: equal values decide nothing. Say by how "
+            f"much, in units of the values: Prefer({asked.action}, by=0.1, …)."
+        )
 
 
 def _refuse_infinite(by: StateFunction, states: Array) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from handrail.errors import InvalidArgument
-from handrail.policies import Policy
+from handrail.policies import VALUE, Policy
 
 if TYPE_CHECKING:
     from handrail.constraints.rows import Rows
@@ -64,7 +64,20 @@ class Tolerance:
                 f"of their size are known to no better than {_rounded_up(finest)}. Give a "
                 "tolerance of at least that, or convert the network with module.double()."
             )
-        return self.to_measure(policy, rows)
+        allowed = self.to_measure(policy, rows)
+        _refuse_ties(policy, rows, allowed)
+        return allowed
+
+
+def _refuse_ties(policy: Policy, rows: Rows | None, allowed: float) -> None:
+    """Whoever takes the highest value is not helped by margins that the tolerance takes away."""
+    if policy.quantity != VALUE or rows is None or rows.lower.min() > allowed:
+        return
+    raise InvalidArgument(
+        f"A margin of {rows.lower.min():g} between two values is no more than the tolerance of "
+        f"{allowed:g}, so another action might be taken. Ask for a larger margin, "
+        "Prefer(…, by=0.1), or give a smaller tolerance."
+    )
 
 
 def check_tolerance(given: Any, *, zero: bool) -> None:

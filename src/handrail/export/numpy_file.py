@@ -46,7 +46,8 @@ def outputs(file, states):  # file = dict(np.load("policy.npz")), states (n, n_o
     for k, activation in enumerate(file["activations"]):
         z = z @ file[f"weight_{{k}}"] + file[f"bias_{{k}}"]
         z = F[activation](z + states @ file[f"gain_{{k}}"] if f"gain_{{k}}" in file else z)
-    return z if file["outputs"] == "mean" else np.exp(z - np.logaddexp.reduce(z, 1, keepdims=True))
+    p = np.exp(z - np.logaddexp.reduce(z, 1, keepdims=True))
+    return p if file["outputs"] == "probability" else z
 """
 
 
@@ -66,8 +67,8 @@ def export_numpy(
     """Write a policy as an .npz file that `LOADER`, a few lines of NumPy, runs.
 
     For networks of Linear layers and activations. The file holds `weight_k`, `bias_k`,
-    `activations`, `outputs` ("probability" or "mean"), and `metadata`, a JSON text; no pickle.
-    Weights are as precise as the policy's, the loader computes in float64. Arguments as for
+    `activations`, `outputs` ("probability", "mean" or "value"), and `metadata`, a JSON text; no
+    pickle. Weights are as precise as the policy's, the loader computes in float64. Arguments as for
     `export_onnx`.
     """
     file = check_ending(path, ".npz")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from handrail.errors import InvalidPolicy
-from handrail.policies import ACTIVATIONS, Residual, Scaler
+from handrail.policies import ACTIVATIONS, MEAN, PROBABILITY, VALUE, Quantity, Residual, Scaler
 
 INPUT = "observations"
 
@@ -79,10 +79,10 @@ _PATTERNS: tuple[tuple[str, tuple[_Operation, ...]], ...] = (
 
 
 class ChainOutputs(NamedTuple):
-    """The layers of a graph, and whether they return means (else logits)."""
+    """The layers of a graph, and what is made of what they return."""
 
     parts: list[nn.Module]
-    is_mean: bool
+    quantity: Quantity
 
 
 @final
@@ -121,13 +121,14 @@ class OnnxChain:
         at = INPUT
         while self._left and self._left[0].op_type != "Softmax":
             parts, at = self._next(parts, at)
-        if not self._left and outputs == [at] == ["mean"]:
-            return ChainOutputs(parts, is_mean=True)
+        for quantity in (MEAN, VALUE):
+            if not self._left and outputs == [at] == list(quantity.stages):
+                return ChainOutputs(parts, quantity)
         if len(self._left) == 1 and outputs == [at, *self._left[0].output]:
             node = self._left[0]
             if list(node.input) == [at] and self._attributes(node) == {"axis": -1}:
-                return ChainOutputs(parts, is_mean=False)
-        raise self.refusal("other outputs than logits and their softmax, or means")
+                return ChainOutputs(parts, PROBABILITY)
+        raise self.refusal("other outputs than logits and their softmax, means or values")
 
     def refusal(self, what: str) -> InvalidPolicy:
         """Of a graph that has such a thing."""

@@ -23,13 +23,18 @@ from handrail.errors import InvalidArgument, InvalidPolicy
 from handrail.export.onnx_chain import OnnxChain, linear
 from handrail.policies import (
     ACTIVATIONS,
+    PROBABILITY,
+    VALUE,
     CategoricalPolicy,
     DeterministicPolicy,
     GaussianPolicy,
+    GreedyPolicy,
     Layers,
     Policy,
+    Quantity,
     Refusal,
     Residual,
+    quantity_named,
 )
 
 CERTIFICATE = "certificate"
@@ -79,7 +84,7 @@ def of_numpy(content: bytes, name: str) -> OpenedExport:
         metadata = json.loads(str(file["metadata"]))
         kinds = [str(one) for one in file["activations"]]
         layers = [(file[f"weight_{k}"].T, file[f"bias_{k}"]) for k in range(len(kinds))]
-        is_mean = str(file["outputs"]) == "mean"
+        quantity = quantity_named(str(file["outputs"]))
     except (ValueError, KeyError, OSError, TypeError) as error:
         raise InvalidPolicy(f"{name} is no file of `export_numpy`, or it is damaged.") from error
     parts: list[nn.Module] = []
@@ -89,7 +94,7 @@ def of_numpy(content: bytes, name: str) -> OpenedExport:
             nothing = np.zeros(len(bias))
             parts = [Residual(nn.Sequential(*parts), file[f"gain_{k}"].T, nothing, torch.float64)]
         parts += [] if kind == "id" else [ACTIVATIONS[kind].kind()]
-    return OpenedExport(_policy(parts, is_mean, metadata), metadata)
+    return OpenedExport(_policy(parts, quantity, metadata), metadata)
 
 
 def of_onnx(content: bytes, name: str) -> OpenedExport:
@@ -123,9 +128,11 @@ def _value(key: str, text: str) -> Any:
         return text  # somebody else's entry
 
 
-def _policy(parts: Sequence[nn.Module], is_mean: bool, metadata: Mapping[str, Any]) -> Policy:
+def _policy(parts: Sequence[nn.Module], quantity: Quantity, metadata: Mapping[str, Any]) -> Policy:
     module = nn.Sequential(*parts)
-    if not is_mean:
+    if quantity == VALUE:
+        return GreedyPolicy(module)
+    if quantity == PROBABILITY:
         return CategoricalPolicy(module)
     if "std" in metadata:
         return GaussianPolicy(module, metadata["std"])

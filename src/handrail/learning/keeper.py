@@ -137,13 +137,14 @@ class Keeper:
     Attributes:
         policy: that is kept.
         enforcer: remembers from one holding to the next which states of regions matter.
+        constraints: that are kept.
     """
 
     def __init__(
         self, policy: Policy, spaces: tuple[gym.Space[Any], gym.Space[Any]], terms: Terms
     ) -> None:
         self.policy = policy
-        given = constraints_of(terms.constraints, spaces)
+        self.constraints = given = constraints_of(terms.constraints, spaces)
         expansion = expand(given, policy)
         self._fixed = expansion.fixed
         self.enforcer = make_enforcer(expansion, terms.selection, policy, terms.tolerance)

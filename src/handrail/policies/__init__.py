@@ -18,6 +18,7 @@ from handrail.policies.categorical import CategoricalPolicy, as_categorical
 from handrail.policies.deterministic import DeterministicPolicy
 from handrail.policies.fused_network import FusedNetwork
 from handrail.policies.gaussian import GaussianPolicy
+from handrail.policies.greedy import GreedyPolicy
 from handrail.policies.joint_network import joined, mirrored
 from handrail.policies.layer_arrays import LayerArrays
 from handrail.policies.layers import Layers, Refusal, first_layer, n_observed
@@ -25,7 +26,14 @@ from handrail.policies.mean_policy import MeanPolicy
 from handrail.policies.network import Architecture, Tensors, load_weights, pack_policy
 from handrail.policies.normalisation import Normaliser, normaliser_in
 from handrail.policies.policy import ROWS_PER_PASS, Actions, Policy
-from handrail.policies.quantity import MEAN, PROBABILITY, Coordinates, Quantity, quantity_named
+from handrail.policies.quantity import (
+    MEAN,
+    PROBABILITY,
+    VALUE,
+    Coordinates,
+    Quantity,
+    quantity_named,
+)
 from handrail.policies.residual import Residual
 from handrail.policies.scaler import Scaler, finite_ranges, onto_range
 from handrail.policies.spaces import (
@@ -49,6 +57,7 @@ __all__ = [
     "PROBABILITY",
     "RELU",
     "ROWS_PER_PASS",
+    "VALUE",
     "Actions",
     "Activation",
     "Architecture",
@@ -59,6 +68,7 @@ __all__ = [
     "DeterministicPolicy",
     "FusedNetwork",
     "GaussianPolicy",
+    "GreedyPolicy",
     "LayerArrays",
     "Layers",
     "MeanPolicy",

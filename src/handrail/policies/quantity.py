@@ -1,6 +1,6 @@
-"""What a policy decides, and constraints are about: probabilities of actions, or mean actions.
+"""What a policy decides, and constraints are about: probabilities or values of actions, or means.
 
-Whatever differs between the two is asked of these objects: which values there are at all, in what
+Whatever differs between them is asked of these objects: which values there are at all, in what
 coordinate they move freely, what a margin is worth, what a person calls them. Only the margin of a
 proof lies elsewhere (proof/margin.py), since it is about the network below. So another kind of
 decision, such as a squashed mean, is an object here, a margin there, and a policy.
@@ -324,37 +324,13 @@ class Probability(Quantity):
         return result
 
 
-@final
 @dataclass(frozen=True)
-class MeanAction(Quantity):
-    """Of a dimension of a continuous action: any number."""
+class FreeNumber(Quantity):
+    """Any number, whatever the others are."""
 
-    name: ClassVar[str] = "mean"
-    noun: ClassVar[str] = "mean action"
-    plural: ClassVar[str] = "mean actions"
-    subject: ClassVar[str] = "a mean action"
-    margin_unit: ClassVar[str] = "mean action"
-    stages: ClassVar[tuple[str, ...]] = ("mean",)
-    is_continuous: ClassVar[bool] = True
     adds_up: ClassVar[bool] = False
     # As unbounded as log-odds are.
     reach_at_once: ClassVar[float] = 4.0
-
-    @override
-    def of_action(self, action: int) -> str:
-        return f"mean action {action}"
-
-    @override
-    def of_named(self, action: str) -> str:
-        return f"mean {action}"
-
-    @override
-    def request(self, n_actions: int) -> str:
-        last = "" if n_actions == 1 else f" to Mean({n_actions - 1})"
-        return (
-            f"the actions of this policy are continuous. Constrain their means: action=Mean(0)"
-            f"{last}."
-        )
 
     @override
     def span(self, weights: Iterable[float]) -> tuple[float, float]:
@@ -418,20 +394,89 @@ class MeanAction(Quantity):
         return coordinate
 
     @override
-    def changed_choices(self, before: Array, after: Array) -> int | None:
-        return None
-
-    @override
     def comparable(self, raw: Array) -> Array:
         return raw
+
+    @override
+    def raw_of(self, outputs: Array) -> Array:
+        return outputs
+
+
+@final
+@dataclass(frozen=True)
+class MeanAction(FreeNumber):
+    """Of a dimension of a continuous action: any number."""
+
+    name: ClassVar[str] = "mean"
+    noun: ClassVar[str] = "mean action"
+    plural: ClassVar[str] = "mean actions"
+    subject: ClassVar[str] = "a mean action"
+    margin_unit: ClassVar[str] = "mean action"
+    stages: ClassVar[tuple[str, ...]] = ("mean",)
+    is_continuous: ClassVar[bool] = True
+
+    @override
+    def of_action(self, action: int) -> str:
+        return f"mean action {action}"
+
+    @override
+    def of_named(self, action: str) -> str:
+        return f"mean {action}"
+
+    @override
+    def request(self, n_actions: int) -> str:
+        last = "" if n_actions == 1 else f" to Mean({n_actions - 1})"
+        return (
+            f"the actions of this policy are continuous. Constrain their means: action=Mean(0)"
+            f"{last}."
+        )
 
     @override
     def of_actions(self, actions: NDArray[Any], n_actions: int) -> Array:
         return actions.reshape(len(actions), n_actions).astype(np.float64)
 
     @override
-    def raw_of(self, outputs: Array) -> Array:
-        return outputs
+    def changed_choices(self, before: Array, after: Array) -> int | None:
+        return None
+
+
+@final
+@dataclass(frozen=True)
+class ActionValue(FreeNumber):
+    """Of a discrete action, what taking it is worth: the highest one is taken."""
+
+    name: ClassVar[str] = "value"
+    noun: ClassVar[str] = "value"
+    plural: ClassVar[str] = "values of actions"
+    subject: ClassVar[str] = "the value of an action"
+    margin_unit: ClassVar[str] = "value"
+    stages: ClassVar[tuple[str, ...]] = ("values",)
+    is_continuous: ClassVar[bool] = False
+
+    @override
+    def of_action(self, action: int) -> str:
+        return f"the value of action {action}"
+
+    @override
+    def of_named(self, action: str) -> str:
+        return f"value of {action}"
+
+    @override
+    def request(self, n_actions: int) -> str:
+        return (
+            f"this policy takes the one of {n_actions} actions that it values most, whatever the "
+            "odds. Say which one: Prefer(action, by=…), in units of its values."
+        )
+
+    @override
+    def of_actions(self, actions: NDArray[Any], n_actions: int) -> Array:
+        """Worth 1 if it is taken, and nothing if not."""
+        result: Array = np.eye(n_actions)[actions.astype(np.intp)]
+        return result
+
+    @override
+    def changed_choices(self, before: Array, after: Array) -> int | None:
+        return int((before.argmax(axis=1) != after.argmax(axis=1)).sum())
 
 
 @final
@@ -482,8 +527,9 @@ class WithinRange(Coordinates):
 
 PROBABILITY = Probability()
 MEAN = MeanAction()
+VALUE = ActionValue()
 
-_BY_NAME: dict[str, Quantity] = {one.name: one for one in (PROBABILITY, MEAN)}
+_BY_NAME: dict[str, Quantity] = {one.name: one for one in (PROBABILITY, MEAN, VALUE)}
 
 
 def quantity_named(name: str) -> Quantity:

@@ -114,7 +114,7 @@ def first_holding_figure(run: Run, plane: Plane | None = None) -> Figure | None:
 
 def _shown_action(domain: Domain, quantity: Quantity, before: Array, after: Array) -> int:
     """The file's, if it names one of two; else the one that changed most over the plane."""
-    if not quantity.is_continuous and len(after) == 2:
+    if quantity.adds_up and len(after) == 2:
         return 1 if domain.picture is None else domain.picture.action
     return int(np.abs(after - before).max(axis=(1, 2)).argmax())
 

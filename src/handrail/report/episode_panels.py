@@ -107,7 +107,7 @@ def draw_episode(subject: Subject, episode: Episode) -> Figure:
         _draw_line(next(left), values, name)
     for action in range(outputs.shape[1]):
         allowed = Allowed.of(domain, states, action, outputs.shape[1])
-        noun = "mean of" if subject.policy.quantity.is_continuous else "probability of"
+        noun = f"{subject.policy.quantity.name} of"
         axes = next(left)
         _draw_done(axes, episode.actions, action)
         _draw_line(axes, outputs[:, action], f"{noun} “{domain.action(action)}”", _MEAN)

@@ -66,11 +66,11 @@ def policy_figure(
         _draw_scene(axes, subject, episode, plane)
         draw_frame(axes, plane, domain.observations)
         axes.set_title(literal(f"{shading.noun} “{domain.action(action)}”"), fontsize=10)
-        if quantity.is_continuous:  # every action has a range of its own
+        if not quantity.adds_up:  # every action has a range of its own
             figure.colorbar(mesh, ax=axes, extend="both")
     for axes in panels[len(actions) :]:
         axes.set_visible(False)
-    if not quantity.is_continuous:
+    if quantity.adds_up:
         figure.colorbar(mesh, ax=list(panels), label=quantity.noun)
     draw_legend(figure, panels[: len(actions)], _caption(domain, plane), 1 + columns)
     return figure
@@ -97,8 +97,8 @@ def _caption(domain: Domain, plane: Plane) -> str:
 
 
 def _shown_actions(subject: Subject, n_actions: int) -> list[int]:
-    """All of them, but of two discrete ones only one."""
-    if n_actions > 2 or subject.policy.quantity.is_continuous:
+    """All of them, but of two probabilities only one."""
+    if n_actions > 2 or not subject.policy.quantity.adds_up:
         return list(range(n_actions))
     picture = subject.domain.picture
     return [1 if picture is None else picture.action]

@@ -6,7 +6,7 @@ signs has two colours, white at zero, and a line there: which way it pushes is s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -58,11 +58,14 @@ class Shading:
             action: whose.
             values: that are shown.
         """
-        if not quantity.is_continuous:
+        if quantity.adds_up:
             return PROBABILITY
         if domain.ranges is not None:
             return cls.of_mean(*domain.ranges[action])
-        return cls.of_mean(float(values.min()), float(values.max()))
+        known = cls.of_mean(float(values.min()), float(values.max()))
+        if quantity.is_continuous:
+            return known
+        return replace(known, noun="value of", called=f"value {known.line:g}")
 
     @classmethod
     def of_mean(cls, low: float, high: float) -> Shading:

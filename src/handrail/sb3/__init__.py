@@ -9,12 +9,13 @@ except ModuleNotFoundError as error:
 
 from handrail.learning import Holding
 from handrail.sb3 import agent as _plays
-from handrail.sb3 import off_policy as _reads
+from handrail.sb3 import off_policy as _reads_actors
+from handrail.sb3 import q_network as _reads_values
 from handrail.sb3.callback import Handrail
 from handrail.sb3.file import load
 from handrail.sb3.policy import policy_of
 
-del _needed, _plays, _reads
+del _needed, _plays, _reads_actors, _reads_values
 
 __all__ = [
     "Handrail",

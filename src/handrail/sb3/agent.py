@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 
@@ -28,6 +29,8 @@ def _agent_of_model(model: BaseAlgorithm, env: gym.Env[Any, Any], deterministic:
 
     def begin(start: Start) -> Act:
         torch.manual_seed(int(start.rng.integers(2**63)))
+        if hasattr(model, "exploration_rate") and not deterministic:
+            return _epsilon_greedy(model, start.rng, lambda state: shown(observed(state)))
         return lambda state: model.predict(
             shown(observed(state)), deterministic=deterministic, **masks()
         )[0]
@@ -40,6 +43,17 @@ def _as_observed(space: gym.Space[Any]) -> Callable[[Array], Any]:
     if isinstance(space, gym.spaces.Box):
         return lambda state: state
     return lambda state: gym.spaces.unflatten(space, state)
+
+
+def _epsilon_greedy(model: Any, rng: np.random.Generator, shown: Callable[[Array], Any]) -> Act:
+    """As DQN explores at present, but by the chance of the episode instead of NumPy's own."""
+
+    def act(state: Any) -> Any:
+        if rng.random() < model.exploration_rate:
+            return rng.integers(model.action_space.n)
+        return model.predict(shown(state), deterministic=True)[0]
+
+    return act
 
 
 def _refuse_other_spaces(model: BaseAlgorithm, env: gym.Env[Any, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import final
+from typing import Literal, final, get_args
 
 import numpy as np
 import torch
@@ -18,10 +18,13 @@ from handrail.learning import Holding, Terms
 from handrail.proof import Certificate
 from handrail.rulebook import AnyConstraints
 from handrail.sb3.experience import Experience, experience_of
+from handrail.sb3.exploration import KeptExploration
 from handrail.sb3.keeper import ModelKeeper
 from handrail.sb3.policy import acting_part
 from handrail.sb3.pressure import Pressure, take_off
 from handrail.settings import OnUnproven, Reach, Selection, check_count
+
+Explore = Literal["freely", "allowed"]
 
 
 @final
@@ -37,9 +40,9 @@ class Handrail(BaseCallback):
     bit as they are. So does the optimiser's state: Adam's moments remain those of the gradients it
     was given, and the next step starts from where the constraints hold.
 
-    Of SAC, TD3 and DDPG, constraints are about the deterministic action; what noise adds to it, and
-    the random actions before `learning_starts`, nobody holds. Their target networks are left alone:
-    they never act.
+    Of SAC, TD3 and DDPG, constraints are about the deterministic action, of DQN and QR-DQN about
+    the greedy one; what noise adds to it, and random actions, nobody holds unless `explore` says
+    so. Their target networks are left alone: they never act.
 
     Args:
         constraints: a list, a `Rulebook`, or the path or bundled name of a constraint file. Of a
@@ -60,6 +63,8 @@ class Handrail(BaseCallback):
         every: of an off-policy model, gradient steps from one holding to the next. With 1, every
             policy that acts is looked at, and held if it does not obey. With more, those in between
             act as they are, and `worst_violation` says how far they went.
+        explore: of DQN and QR-DQN, whether random steps are taken "freely", or among the actions
+            that are "allowed" where constraints speak, those before `learning_starts` as well.
     """
 
     def __init__(
@@ -74,9 +79,12 @@ class Handrail(BaseCallback):
         on_unproven: OnUnproven = "refuse",
         pressure: float = 0.0,
         every: int = 1,
+        explore: Explore = "freely",
     ) -> None:
         super().__init__()
         check_count("every", every)
+        if explore not in get_args(Explore):
+            raise InvalidArgument(f'explore is "freely" or "allowed", but got {explore!r}.')
         if not (np.isfinite(pressure) and pressure >= 0.0):
             raise InvalidArgument(
                 f"The pressure must be 0 (none) or positive and finite, not {pressure!r}."
@@ -86,6 +94,8 @@ class Handrail(BaseCallback):
         )
         self._strength = float(pressure)
         self._every = every
+        self._explore = explore
+        self._exploration: KeptExploration | None = None
         self._keeper: ModelKeeper | None = None
         self._experience: Experience | None = None
         self._pressure: Pressure | None = None
@@ -125,6 +135,7 @@ class Handrail(BaseCallback):
             self._keeper = ModelKeeper(self.model, self._terms)
             self._experience = experience_of(self.model, self._keeper.normalisation)
             self._history, self._certificates = [], ()
+            self._exploration = self._kept_exploration(self._keeper)
             if self._strength:
                 self._pressure = Pressure(
                     self.model, self._keeper.policy, self._strength, self._keeper.enforcer.tolerance
@@ -151,9 +162,16 @@ class Handrail(BaseCallback):
                 "held once before every rollout. Leave it at 1, and collect more steps a rollout."
             )
 
+    def _kept_exploration(self, keeper: ModelKeeper) -> KeptExploration | None:
+        if self._explore == "freely":
+            return None
+        return KeptExploration(self.model, keeper.allowed_actions())
+
     def _on_training_start(self) -> None:
         _refuse_several(self.locals.get("callback"))
         self._hold()
+        if self._exploration is not None:
+            self._exploration.begin()
 
     def _on_rollout_start(self) -> None:
         first, self._told = not self._told, True
@@ -209,6 +227,8 @@ class Handrail(BaseCallback):
             self._pressure.begin(self._keeper.enforcer)
 
     def _on_training_end(self) -> None:
+        if self._exploration is not None:
+            self._exploration.end()
         self._hold()
         self._let_go()
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from stable_baselines3 import A2C, DDPG, PPO, SAC, TD3
+from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 from handrail.errors import InvalidRun
@@ -72,7 +72,7 @@ def _algorithm(file: Path) -> type[BaseAlgorithm]:
     if "gae_lambda" in settings and "recurrent" not in modules:
         found = _on_policy(settings, modules, file)
     elif "replay_buffer_class" in settings:
-        found = _off_policy(settings)
+        found = _off_policy(settings, file)
     if found is None:
         raise InvalidRun(
             f"{file} is a model of another algorithm, by the names of its settings. Handrail works "
@@ -89,7 +89,9 @@ def _on_policy(settings: dict[str, Any], modules: str, file: Path) -> type[BaseA
     return PPO if "n_epochs" in settings else A2C
 
 
-def _off_policy(settings: dict[str, Any]) -> type[BaseAlgorithm] | None:
+def _off_policy(settings: dict[str, Any], file: Path) -> type[BaseAlgorithm] | None:
+    if "exploration_final_eps" in settings:
+        return _contributed("QRDQN", file) if "n_quantiles" in settings else DQN
     if "target_policy_noise" in settings:
         # DDPG is TD3 without what distinguishes it.
         plain = settings.get("policy_delay") == 1 and settings.get("target_noise_clip") == 0.0

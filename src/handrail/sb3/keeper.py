@@ -14,6 +14,7 @@ from handrail.enforcement import Enforcement, Enforcer
 from handrail.errors import InvalidPolicy, UnsatisfiedConstraints
 from handrail.learning import Holding, Keeper, Terms
 from handrail.policies import Policy, normaliser_in
+from handrail.sb3.exploration import AllowedActions
 from handrail.sb3.normalisation import StillNormalisation, normalisation_of, raw_policy
 from handrail.sb3.observations import state_space
 from handrail.sb3.policy import policy_by, refuse_changed
@@ -59,6 +60,12 @@ class ModelKeeper:
         """Whether this is the model, with the network and the normalisation it had."""
         same = model is self._model and model.policy is self._network
         return same and normalisation_of(model) is self._wrapper
+
+    def allowed_actions(self) -> AllowedActions:
+        """That a greedy policy may take while it obeys."""
+        space = self._model.action_space
+        n_actions = int(getattr(space, "n", 0))
+        return AllowedActions(self._keeper.constraints, n_actions)
 
     def learned_from(self, states: ArrayLike) -> None:
         """The states (n, *observation_shape) of a rollout."""

@@ -36,7 +36,7 @@ ActorCritic = Any
 # What a features extractor is given: prepared observations, or the parts of such.
 Seen = Tensor | dict[str, Tensor]
 
-WHAT_WORKS = "PPO, A2C, TRPO, MaskablePPO, SAC, TD3 and DDPG"
+WHAT_WORKS = "PPO, A2C, TRPO, MaskablePPO, SAC, TD3, DDPG, DQN and QR-DQN"
 _PARTS = ("pi_features_extractor", "mlp_extractor", "action_net", "value_net", "action_dist")
 
 # Of sb3-contrib, which is optional: a model that uses these modules has imported them.
@@ -69,10 +69,11 @@ def policy_of(model: BaseAlgorithm) -> Policy:
     normalisation is its first layer, at the statistics of now.
 
     Args:
-        model: PPO, A2C, SAC, TD3, DDPG, or sb3-contrib's TRPO or MaskablePPO. Of MaskablePPO, these
-            are the probabilities before any mask; of continuous actions, the means before they are
-            clipped, and `std` is a copy of what log_std says now: it does not follow a model that
-            learns on. Of SAC, TD3 and DDPG it is the deterministic action, in its own units.
+        model: PPO, A2C, SAC, TD3, DDPG, DQN, or sb3-contrib's TRPO, MaskablePPO or QR-DQN. Of
+            MaskablePPO, these are the probabilities before any mask; of continuous actions, the
+            means before they are clipped, and `std` is a copy of what log_std says now: it does not
+            follow a model that learns on. Of SAC, TD3 and DDPG it is the deterministic action, in
+            its own units; of DQN and QR-DQN the greedy one, by the values of all actions.
     """
     if not isinstance(model, BaseAlgorithm):
         raise InvalidPolicy(

@@ -1,0 +1,133 @@
+"""Random actions of DQN, kept to those that the constraints leave where they speak.
+
+Epsilon-greedy models take a random action now and then, and only random ones before
+`learning_starts`. Where a `Prefer` says that one action is valued above another, the greedy policy
+never takes that other one, and with this neither does chance: it draws uniformly among the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+
+from handrail._types import Array, Mask
+from handrail.constraints import Constraint, Prefer
+from handrail.errors import InvalidArgument
+from handrail.regions import Points
+from handrail.sb3.observations import states_of
+
+_HOOKED = "_sample_action"  # all actions of a training come from there
+_NOT_SAVED = "_excluded_save_params"
+
+
+@final
+class AllowedActions:
+    """Which actions a greedy policy that obeys may take.
+
+    Args:
+        constraints: of which only `Prefer` says so.
+        n_actions: of the policy.
+    """
+
+    def __init__(self, constraints: Sequence[Constraint], n_actions: int) -> None:
+        self._preferred = [one for one in constraints if isinstance(one, Prefer)]
+        self._n_actions = n_actions
+
+    def at(self, states: Array) -> Mask:
+        """At states (n, *observation_shape): (n, n_actions)."""
+        flat = states.reshape(len(states), -1)
+        allowed = np.ones((len(flat), self._n_actions), dtype=bool)
+        for one in self._preferred:
+            inside = _inside(one, flat)
+            if one.over == "all":
+                others = np.arange(self._n_actions) != one.action
+                allowed[np.ix_(inside, others)] = False
+            else:
+                allowed[inside, one.over] = False
+        return allowed
+
+
+def _inside(constraint: Prefer, flat: Array) -> Mask:
+    """Which states (n, n_coordinates) it speaks of; points are met as the model sees them."""
+    where = constraint.where
+    if not isinstance(where, Points):
+        return where.contains(flat)
+    points = where.states.reshape(len(where.states), -1).astype(np.float32)
+    inside: Mask = (flat.astype(np.float32)[:, None] == points).all(axis=2).any(axis=1)
+    return inside
+
+
+@final
+class KeptExploration:
+    """The actions that a training draws, put right where they are not allowed.
+
+    Args:
+        model: DQN or the like.
+        allowed: what it may take.
+    """
+
+    def __init__(self, model: BaseAlgorithm, allowed: AllowedActions) -> None:
+        if not hasattr(model, "exploration_rate") or not isinstance(model, OffPolicyAlgorithm):
+            raise InvalidArgument(
+                f'explore="allowed" draws among the actions that constraints leave, for DQN and '
+                f'QR-DQN. {type(model).__name__} has no such steps: leave it at "freely".'
+            )
+        self._model = model
+        self._allowed = allowed
+        self._training: int | None = None
+
+    def begin(self) -> None:
+        """Until `learn` ends; what is put on the model is not saved with it."""
+        self.end()
+        model: Any = self._model
+        self._training = model.start_time
+        not_saved = [*model._excluded_save_params(), _HOOKED, _NOT_SAVED]
+        vars(model)[_NOT_SAVED] = lambda: not_saved
+        vars(model)[_HOOKED] = self
+
+    def end(self) -> None:
+        """Until here."""
+        for name in (_HOOKED, _NOT_SAVED):
+            vars(self._model).pop(name, None)
+
+    def __call__(self, *given: Any, **named: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Actions (n,) as Stable-Baselines3 draws them, and for its buffer."""
+        model: Any = self._model
+        draw: Any = getattr(type(model), _HOOKED)
+        actions, stored = draw(model, *given, **named)
+        # Left behind by an interruption, it must not meddle with a training without a rail.
+        if model.start_time != self._training:
+            return actions, stored
+        put_right = self._put_right(np.asarray(actions))
+        return put_right, put_right
+
+    def _put_right(self, actions: NDArray[Any]) -> NDArray[Any]:
+        model: Any = self._model
+        normalised = model.get_vec_normalize_env() is not None
+        seen = model._last_original_obs if normalised else model._last_obs
+        allowed = self._allowed.at(self._states(seen))
+        chance, kept = model.action_space.np_random, actions.copy()
+        for number in np.flatnonzero(~allowed[np.arange(len(actions)), actions]):
+            choices = np.flatnonzero(allowed[number])
+            if len(choices):
+                kept[number] = chance.choice(choices)
+        return kept
+
+    def _states(self, seen: Any) -> Array:
+        """What all environments observe, as states (n, *observation_shape)."""
+        once = (
+            {name: part[None] for name, part in seen.items()}
+            if isinstance(seen, dict)
+            else seen[None]
+        )
+        return states_of(self._model.observation_space, once)
+
+
+def is_kept(model: BaseAlgorithm) -> bool:
+    """Whether what a model draws is put right at present."""
+    return isinstance(vars(model).get(_HOOKED), KeptExploration)
