@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import handrail as hr
 from handrail.rulebook import parse
+from handrail.studio.handles import line_of
 from tests.studio.conftest import TEXT, Studio
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -182,6 +184,27 @@ def test_what_is_saved_is_what_was_drawn(page: Page, studio: Studio) -> None:
     ball = parse(drawn, "lean.yaml").source.data["constraints"][3]["region"]["ball"]
     assert ball["radius"] == pytest.approx(0.05, abs=0.003)
     assert drawn.startswith(TEXT[: TEXT.index("settings:")].rstrip("\n"))
+
+
+def test_a_line_is_drawn_and_its_end_dragged(page: Page) -> None:
+    page.fill("textarea", TEXT)
+    answered(page)
+    page.click("#tool-line")
+    drag(page, (-0.3, 0.2), (-0.2, 0.3))
+    answered(page)
+    drag(page, (-0.2, 0.3), (-0.2, 0.25))
+    answered(page)
+    entry = parse(text(page), "lean.yaml").source.data["constraints"][3]["region"]["curve"]
+    ends = np.array([[line_of(entry[name]) for name in ("phi", "phi_dot")]])[0]
+    np.testing.assert_allclose(ends[:, 0], [-0.3, 0.2], atol=0.004)
+    np.testing.assert_allclose(ends.sum(axis=1), [-0.2, 0.25], atol=0.004)
+    drag(page, (-0.25, 0.225), (-0.25, 0.125))
+    answered(page)
+    entry = parse(text(page), "lean.yaml").source.data["constraints"][3]["region"]["curve"]
+    moved = np.array([line_of(entry[name]) for name in ("phi", "phi_dot")])
+    np.testing.assert_allclose(moved.sum(axis=1), [-0.2, 0.15], atol=0.006)
+    page.fill("textarea", TEXT)
+    answered(page)
 
 
 def test_the_policy_is_exported_beside_the_file(page: Page, studio: Studio) -> None:

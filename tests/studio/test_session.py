@@ -23,9 +23,9 @@ from handrail.studio.draft import Draft
 from handrail.studio.engine import Ended, Engine
 from handrail.studio.jobs import ExportPolicy
 from handrail.studio.messages import Document, Held, Note, Probed, RunsSeen, Trained
-from handrail.studio.policy_map import view_of
 from handrail.studio.requests import Add, Request, parsed
 from handrail.studio.session import Outbox, drawn_entry
+from handrail.studio.stage import view_of
 from handrail.studio.trainer import FindRuns, FoundRuns, TellRun, curve_of
 from tests.studio.conftest import TEXT
 

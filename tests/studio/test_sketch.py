@@ -7,6 +7,7 @@ import pytest
 
 from handrail.report import Plane
 from handrail.rulebook import bundled, load_rulebook, parse
+from handrail.studio.cards import cards_of
 from handrail.studio.draft import Draft
 from handrail.studio.messages import Handle
 from handrail.studio.sketch import constraints_by_entry, shapes_of
@@ -66,6 +67,36 @@ def test_a_ball_has_a_centre_and_a_radius() -> None:
     assert [one.role for one in ball.handles] == ["move", "radius"]
     assert ball.handles[1].across[0].value == 0.05
     assert ball.handles[1].x == pytest.approx(-0.15)
+
+
+def test_words_instead_of_numbers_are_left_to_the_text() -> None:
+    """`any` is the environment's, and `others` are several: neither follows a hand."""
+    box = "region: {x: [-1, 1], x_dot: 0, phi: [0.1, 0.2], phi_dot: [-0.1, 0.1]}"
+    point = "where: {x: 0, x_dot: 0, phi: 0.05, phi_dot: [0, 0.02]}"
+    text = TEXT.replace(box, "region: {phi: any, phi_dot: [-0.1, 0.1], others: 0}")
+    text = text.replace(point, "where: {phi: 0.05, others: 0.02}")
+    book = parse(text, "lean.yaml")
+    wide, _, state = shapes_of(book, Plane.of(book, at={"x": 0.02, "x_dot": 0.02}))
+    assert {tuple(slot.path[-2:]) for one in wide.handles for slot in (*one.across, *one.up)} <= {
+        ("phi_dot", 0),
+        ("phi_dot", 1),
+    }
+    assert state.outlines == [[(0.05, 0.02)]]
+    (move,) = state.handles
+    assert [slot.path[-1] for slot in move.across] == ["phi"]
+    assert move.up == []
+
+
+def test_half_spaces_are_drawn_by_their_outline_and_changed_in_the_text() -> None:
+    vertices = "vertices: [[-0.3, -0.1], [-0.1, -0.1], [-0.2, 0.1]]"
+    sides = "half_spaces: [phi_dot >= -0.1, phi_dot <= 2*phi + 0.5, phi_dot <= -2*phi - 0.3]"
+    book = parse(TEXT.replace(vertices, sides), "lean.yaml")
+    shape = shapes_of(book, Plane.of(book))[1]
+    assert (shape.kind, shape.meets, shape.handles) == ("polygon", True, [])
+    corners = {(round(x, 9), round(y, 9)) for x, y in shape.outlines[0]}
+    assert corners == {(-0.3, -0.1), (-0.1, -0.1), (-0.2, 0.1)}
+    assert shape.note == "It is given by half-spaces. Change it in the text."
+    assert cards_of(book, [shape])[1].notes == [shape.note]
 
 
 def test_what_the_plane_misses_is_shown_as_such() -> None:

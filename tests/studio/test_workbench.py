@@ -14,7 +14,7 @@ from handrail.rulebook import parse
 from handrail.runs import make_policy
 from handrail.studio.engine import Superseded, Target
 from handrail.studio.messages import Map, View
-from handrail.studio.policy_map import view_of
+from handrail.studio.stage import view_of
 from handrail.studio.workbench import Workbench
 from tests.studio.conftest import TEXT
 

@@ -51,9 +51,15 @@ def cards_of(book: Rulebook, shapes: Sequence[Shape]) -> list[Card]:
                 requirements=_requirements(book, entry, path),
                 sentences=[book.sentences[one] for one in owned[index]],
                 meets=any(one.meets for one in shapes if one.entry == index),
+                notes=_notes([one for one in shapes if one.entry == index]),
             )
         )
     return cards
+
+
+def _notes(shapes: Sequence[Shape]) -> list[str]:
+    """What each shape says of itself, once."""
+    return list(dict.fromkeys(one.note for one in shapes if one.note))
 
 
 def _requirements(book: Rulebook, entry: Mapping[str, Any], path: KeyPath) -> list[RequireLine]:

@@ -38,6 +38,23 @@ class Slot(PageMessage):
 
 
 @final
+class FormulaSlot(PageMessage):
+    """A formula in the file that moves with a handle: its numbers stand between words.
+
+    Attributes:
+        path: of the formula.
+        words: one more than there are numbers.
+        values: what the numbers are now.
+        shares: how far each goes when the hand goes by 1.
+    """
+
+    path: list[str | int]
+    words: list[str]
+    values: list[float]
+    shares: list[float]
+
+
+@final
 class Handle(PageMessage):
     """Where a shape can be taken hold of, and what follows the hand.
 
@@ -47,6 +64,8 @@ class Handle(PageMessage):
         y: in the units of the observation up.
         across: numbers that move by as much as the hand does, across.
         up: the same, up; of a radius there is one number only, in `across`.
+        across_formulas: formulas that follow the hand, across.
+        up_formulas: the same, up.
         moves_across: indices of the points of the first outline that go along.
         moves_up: the same, up.
     """
@@ -56,6 +75,8 @@ class Handle(PageMessage):
     y: float
     across: list[Slot] = []
     up: list[Slot] = []
+    across_formulas: list[FormulaSlot] = []
+    up_formulas: list[FormulaSlot] = []
     moves_across: list[int] = []
     moves_up: list[int] = []
 
@@ -73,7 +94,7 @@ class Shape(PageMessage):
         levels: lines on which a bound that depends on the state has one value.
         vertices: the path of a list of vertices, if a vertex may be added.
         middle: a state in the middle of it.
-        note: why it cannot be dragged; empty if it can.
+        note: why it, or a part of it, cannot be dragged; empty if all of it can.
     """
 
     entry: int
@@ -127,6 +148,7 @@ class Card(PageMessage):
         requirements: what can be changed in place; none for kinds without a `require` line.
         sentences: what it says, in the library's words.
         meets: whether the plane meets any of it.
+        notes: why its shape cannot be dragged, or not all of it.
     """
 
     entry: int
@@ -135,6 +157,7 @@ class Card(PageMessage):
     requirements: list[RequireLine]
     sentences: list[str]
     meets: bool
+    notes: list[str] = []
 
 
 @final

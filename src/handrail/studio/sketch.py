@@ -20,6 +20,15 @@ from handrail.constraints import Constraint, PlacedConstraint
 from handrail.regions import Box, Curve, Region, rectangle
 from handrail.report import Plane
 from handrail.rulebook import KeyPath, Rulebook
+from handrail.studio.handles import (
+    DrawnCurve,
+    edge_handle,
+    ends_of,
+    moving_handle,
+    numbers_at,
+    pairs,
+    unique,
+)
 from handrail.studio.messages import Handle, Level, Shape, Slot
 
 # Of one constraint: more are not told apart on a map.
@@ -30,7 +39,9 @@ _POINTS_OF_A_CURVE = 200
 _LEVEL_GRID, _LEVELS = 49, 5
 
 _Kind = Literal["point", "box", "ball", "polygon", "curve", "other"]
+_OTHERS = "others"
 _AS_TEXT = "Change it in the text."
+_FORMULAS = "Its form is given by formulas: it moves as a whole, and is bent in the text."
 
 
 def shapes_of(book: Rulebook, plane: Plane) -> list[Shape]:
@@ -112,8 +123,8 @@ class _Sketch:
             return self._polygon(region, written["polytope"], (*path, "polytope"))
         if isinstance(written.get("ball"), Mapping):
             return self._ball(region, written["ball"], (*path, "ball"))
-        if isinstance(region, Curve):
-            return self._curve(region)
+        if isinstance(region, Curve) and isinstance(written.get("curve"), Mapping):
+            return self._curve(region, written, path)
         if isinstance(region, Box):
             return self._box(region, written, path)
         return self._outline(region, "other", _AS_TEXT)
@@ -132,30 +143,32 @@ class _Sketch:
             entry=self.index,
             kind=kind,
             meets=meets,
-            outlines=[_pairs(outline) for outline in outlines],
+            outlines=[pairs(outline) for outline in outlines],
             handles=list(handles) if meets else [],
             middle=region.project(0.5 * (low + high)[None])[0].tolist(),
             note=note if meets else "",
         )
 
-    def _curve(self, curve: Curve) -> Shape:
-        """Itself where it lies in the plane, else its shadow."""
-        states = curve.grid(_POINTS_OF_A_CURVE)
+    def _curve(self, curve: Curve, written: Mapping[str, Any], path: KeyPath) -> Shape:
+        """Itself where it lies in the plane, else its shadow; a straight one by its two ends."""
+        drawn = DrawnCurve(written, path, self._axes)
+        states = curve.grid(2 if drawn.is_straight else _POINTS_OF_A_CURVE)
+        outline = states[:, [self.plane.horizontal, self.plane.vertical]]
         meets = bool(self.plane.contains(states).all())
-        line = states[:, [self.plane.horizontal, self.plane.vertical]]
         return Shape(
             entry=self.index,
             kind="curve",
             meets=meets,
-            outlines=[_pairs(line)],
-            middle=states[len(states) // 2].tolist(),
-            note=_AS_TEXT,
+            outlines=[pairs(outline)],
+            handles=drawn.handles(outline) if meets else [],
+            middle=curve.grid(3)[1].tolist(),
+            note=_FORMULAS if meets and not drawn.is_straight else "",
         )
 
     def _box(self, region: Region, written: Mapping[str, Any], path: KeyPath) -> Shape:
         (left, right), (bottom, top) = (
-            _ends([Slot(path=list(where), value=value) for where, value in found])
-            for found in (_numbers(written.get(name), (*path, name)) for name in self._axes)
+            ends_of([Slot(path=list(where), value=value) for where, value in found])
+            for found in (numbers_at(written.get(name), (*path, name)) for name in self._axes)
         )
         # Corners of the outline: 0 left bottom, 1 right bottom, 2 right top, 3 left top, 4 = 0.
         sides = {"left": [0, 3, 4], "right": [1, 2], "bottom": [0, 1, 4], "top": [2, 3]}
@@ -163,12 +176,12 @@ class _Sketch:
         a, b = self.plane.horizontal, self.plane.vertical
         x, y = (low[a], high[a]), (low[b], high[b])
         middle = 0.5 * (x[0] + x[1]), 0.5 * (y[0] + y[1])
-        handles = [_moving(middle, _unique(left, right), _unique(bottom, top), 5)]
+        handles = [moving_handle(middle, unique(left, right), unique(bottom, top), 5)]
         wide, tall = left is not right, bottom is not top
         for horizontal, slot, at in (("left", left, x[0]), ("right", right, x[1])):
             if wide and slot:
                 moved = sides[horizontal]
-                handles.append(_edge((at, middle[1]), [slot], [], moved, []))
+                handles.append(edge_handle((at, middle[1]), [slot], [], moved, []))
             for vertical, other, height in (("bottom", bottom, y[0]), ("top", top, y[1])):
                 if wide and tall and slot and other:
                     handles.append(
@@ -184,7 +197,7 @@ class _Sketch:
                     )
         for vertical, slot, at in (("bottom", bottom, y[0]), ("top", top, y[1])):
             if tall and slot:
-                handles.append(_edge((middle[0], at), [], [slot], [], sides[vertical]))
+                handles.append(edge_handle((middle[0], at), [], [slot], [], sides[vertical]))
         return self._outline(region, "box", "", handles)
 
     def _ball(self, region: Region, written: Mapping[str, Any], path: KeyPath) -> Shape:
@@ -198,7 +211,7 @@ class _Sketch:
             [Slot(path=[*path, "centre", i], value=value)] for i, value in ((a, x), (b, y))
         )
         outline = self.plane.section(region)
-        handles = [_moving((x, y), across, up, len(outline[0]) if outline else 0)]
+        handles = [moving_handle((x, y), across, up, len(outline[0]) if outline else 0)]
         if len(of) == 2:
             slot = Slot(path=[*path, "radius"], value=radius)
             handles.append(Handle(role="radius", x=x + radius, y=y, across=[slot]))
@@ -221,7 +234,9 @@ class _Sketch:
         ]
         middle = tuple(np.mean(corners, axis=0).tolist())
         n = len(corners)
-        handles = [_moving(middle, [one[0] for one in slots], [one[1] for one in slots], n + 1)]
+        handles = [
+            moving_handle(middle, [one[0] for one in slots], [one[1] for one in slots], n + 1)
+        ]
         for number, ((x, y), (across, up)) in enumerate(zip(corners, slots, strict=True)):
             moves = [0, n] if number == 0 else [number]
             handles.append(
@@ -254,8 +269,6 @@ class _Sketch:
             return self._bare_points("They are in a table. Change it in the text.")
         several = isinstance(where, list)
         blocks = where if several else [where]
-        if any("others" in block for block in blocks):
-            return self._bare_points("Some numbers are of `others`. Change them in the text.")
         shapes: list[Shape] = []
         for number, block in enumerate(blocks):
             path = self._path("where", number) if several else self._path("where")
@@ -266,7 +279,12 @@ class _Sketch:
         self, block: Mapping[str, Any], path: KeyPath
     ) -> Iterator[tuple[Array, tuple[list[Slot], list[Slot]]]]:
         """All combinations of values, each with the numbers of the file that it moves with."""
-        choices = [_choices(block.get(name), (*path, name)) for name in self.book.observations]
+        named = {name: _choices(block[name], (*path, name)) for name in block if name != _OTHERS}
+        # A number that several share is not moved by one of them.
+        rest: list[tuple[float, list[Slot]]] = [
+            (value, []) for value, _ in _choices(block.get(_OTHERS), path)
+        ]
+        choices = [named.get(name, rest) for name in self.book.observations]
         across, up = self.plane.horizontal, self.plane.vertical
         for chosen in product(*choices):
             state = np.array([value for value, _ in chosen])
@@ -279,7 +297,7 @@ class _Sketch:
 
     def _point(self, state: Array, slots: tuple[list[Slot], list[Slot]], note: str = "") -> Shape:
         x, y = float(state[self.plane.horizontal]), float(state[self.plane.vertical])
-        handles = [_moving((x, y), *slots, 1)] if any(slots) else []
+        handles = [moving_handle((x, y), *slots, 1)] if any(slots) else []
         return Shape(
             entry=self.index,
             kind="point",
@@ -325,28 +343,10 @@ def _level_lines(
         return []
     contours = contour_generator(across, up, np.ma.masked_invalid(values))
     return [
-        Level(value=float(level), side=side, line=_pairs(line))
+        Level(value=float(level), side=side, line=pairs(line))
         for level in np.linspace(low, high, _LEVELS + 2)[1:-1]
         for line in contours.lines(float(level))
     ]
-
-
-def _numbers(written: Any, path: KeyPath) -> list[tuple[KeyPath, float]]:
-    """A number, or the two ends of a range, and where they are."""
-    if isinstance(written, list):
-        return [((*path, index), float(value)) for index, value in enumerate(written)]
-    return [] if written is None else [(path, float(written))]
-
-
-def _ends(slots: Sequence[Slot]) -> tuple[Slot | None, Slot | None]:
-    """From and to; the same of a single number."""
-    return (slots[0], slots[-1]) if slots else (None, None)
-
-
-def _unique(first: Slot | None, last: Slot | None) -> list[Slot]:
-    if first is None or last is None:
-        return []
-    return [first] if first is last else [first, last]
 
 
 def _choices(written: Any, path: KeyPath) -> list[tuple[float, list[Slot]]]:
@@ -356,42 +356,5 @@ def _choices(written: Any, path: KeyPath) -> list[tuple[float, list[Slot]]]:
         first, last = (one.value for one in ends)
         return [(float(value), ends) for value in np.linspace(first, last, int(written["count"]))]
     return [
-        (value, [Slot(path=list(where), value=value)]) for where, value in _numbers(written, path)
+        (value, [Slot(path=list(where), value=value)]) for where, value in numbers_at(written, path)
     ]
-
-
-def _moving(
-    at: tuple[float, ...], across: Sequence[Slot], up: Sequence[Slot], n_points: int
-) -> Handle:
-    """A handle that takes all of a shape along."""
-    return Handle(
-        role="move",
-        x=at[0],
-        y=at[1],
-        across=list(across),
-        up=list(up),
-        moves_across=list(range(n_points)) if across else [],
-        moves_up=list(range(n_points)) if up else [],
-    )
-
-
-def _edge(
-    at: tuple[float, float],
-    across: list[Slot],
-    up: list[Slot],
-    moves_across: list[int],
-    moves_up: list[int],
-) -> Handle:
-    return Handle(
-        role="edge",
-        x=at[0],
-        y=at[1],
-        across=across,
-        up=up,
-        moves_across=moves_across,
-        moves_up=moves_up,
-    )
-
-
-def _pairs(outline: Any) -> list[tuple[float, float]]:
-    return [(float(x), float(y)) for x, y in outline]

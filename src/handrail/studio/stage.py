@@ -1,13 +1,15 @@
-"""The policy that a text speaks of: as it was first, and as it is held to the text at present."""
+"""The policy that a text speaks of, before and as it is held to the text; its map over a plane."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, final
 
+import numpy as np
 import torch
 
 from handrail._types import Array
@@ -15,8 +17,7 @@ from handrail.policies import Policy
 from handrail.report import Plane
 from handrail.rulebook import Rulebook
 from handrail.runs import make_policy, open_policy
-from handrail.studio.messages import Map
-from handrail.studio.policy_map import map_over
+from handrail.studio.messages import Map, View
 from handrail.tangent import restore
 
 Key: TypeAlias = tuple[object, ...]
@@ -102,3 +103,33 @@ def fits(policy: Policy, weights: Sequence[Array]) -> bool:
 def put_weights(policy: Policy, weights: Sequence[Array]) -> None:
     """Into the policy, in place."""
     restore(policy, [torch.as_tensor(one) for one in weights])
+
+
+def map_over(plane: Plane, policy: Policy, count: int) -> Map:
+    """What a policy puts out over a plane, `count` states along each axis."""
+    _, _, states = plane.states(count)
+    outputs = policy.outputs(states)
+    values = np.ascontiguousarray(outputs.T, dtype="<f8")
+    return Map(
+        view=view_of(plane),
+        columns=count,
+        rows=count,
+        actions=outputs.shape[1],
+        values=base64.b64encode(values.tobytes()).decode(),
+    )
+
+
+def view_of(plane: Plane) -> View:
+    """A plane as a message."""
+    return View(
+        across=plane.horizontal,
+        up=plane.vertical,
+        across_range=plane.horizontal_range,
+        up_range=plane.vertical_range,
+        at=list(plane.at),
+    )
+
+
+def plane_of(view: View) -> Plane:
+    """A message as a plane."""
+    return Plane(tuple(view.at), view.across, view.up, view.across_range, view.up_range)

@@ -29,8 +29,8 @@ from handrail.runs import Run, make_policy
 from handrail.studio.cards import cards_of, names_of
 from handrail.studio.engine import Target
 from handrail.studio.messages import Shape
-from handrail.studio.policy_map import map_over, view_of
 from handrail.studio.sketch import shapes_of
+from handrail.studio.stage import map_over, view_of
 from handrail.studio.trainer import curve_of
 from handrail.studio.workbench import Workbench
 

@@ -25,10 +25,19 @@ from handrail.settings import Everywhere, Selection
 from handrail.studio.cards import cards_of, names_of
 from handrail.studio.engine import Superseded, Target
 from handrail.studio.messages import Cell, Drawing, Held, Probed, ProofSeen, Verdict, View
-from handrail.studio.policy_map import map_over, plane_of, view_of
 from handrail.studio.python_code import python_of
 from handrail.studio.sketch import constraints_by_entry, shapes_of
-from handrail.studio.stage import Stage, copy_of, fits, key_of, put_weights, weights_of
+from handrail.studio.stage import (
+    Stage,
+    copy_of,
+    fits,
+    key_of,
+    map_over,
+    plane_of,
+    put_weights,
+    view_of,
+    weights_of,
+)
 from handrail.studio.verdicts import Clash, clash_of, measured_verdicts, prove_entry
 from handrail.tangent import restore, snapshot
 

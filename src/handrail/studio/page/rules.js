@@ -73,6 +73,7 @@ export class Rules {
       visit.addEventListener("click", () => this.wishes.visit(card.entry));
       element.append(html("div", { class: "elsewhere" }, "Not in this plane.", visit));
     }
+    for (const note of card.notes) element.append(html("div", { class: "words" }, note));
     element.append(html("div", { class: "verdict", "aria-live": "polite" }), html("div", { class: "numbers" }));
     return element;
   }

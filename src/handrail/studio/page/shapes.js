@@ -7,7 +7,7 @@ import { brief, rounded } from "./scale.js";
 /** @typedef {import("./types.js").Handle} Handle */
 /** @typedef {import("./types.js").Pair} Pair */
 /** @typedef {import("./types.js").Verdict} Verdict */
-/** @typedef {{path: (string | number)[], value: number}[]} Values */
+/** @typedef {{path: (string | number)[], value: number | string}[]} Values */
 /** @typedef {"select" | "point" | "box" | "ball" | "polygon" | "line"} Tool */
 
 /** What the layer asks of the page around it.
@@ -110,7 +110,8 @@ export class ShapeLayer {
     const d = shape.outlines.map((outline) => this.map.outline(outline)).join("");
     const label = `Constraint ${shape.entry + 1}, ${shape.kind}${shape.meets ? "" : ", not in this plane"}`;
     const common = { "data-shape": index, tabindex: 0, role: "button", "aria-label": label };
-    return [svg("path", { class: `halo ${line}`, d }), svg("path", { class: `shape ${line} ${this.classes(shape)}`, d, ...common })];
+    const reach = line ? [svg("path", { class: "reach", d, "data-shape": index, "aria-hidden": "true" })] : []; // a hand is wider than a line
+    return [svg("path", { class: `halo ${line}`, d }), svg("path", { class: `shape ${line} ${this.classes(shape)}`, d, ...common }), ...reach];
   }
 
   /**
@@ -425,11 +426,13 @@ class Drag {
       this.stretch(point, Math.min(width, height));
       return;
     }
-    const dx = handle.across.length ? point[0] - this.from[0] : 0;
-    const dy = handle.up.length ? point[1] - this.from[1] : 0;
+    const dx = handle.moves_across.length ? point[0] - this.from[0] : 0;
+    const dy = handle.moves_up.length ? point[1] - this.from[1] : 0;
     this.values = [
       ...handle.across.map(({ path, value }) => ({ path, value: rounded(value + dx, width) })),
       ...handle.up.map(({ path, value }) => ({ path, value: rounded(value + dy, height) })),
+      ...handle.across_formulas.map((slot) => ({ path: slot.path, value: formula(slot, dx, width) })),
+      ...handle.up_formulas.map((slot) => ({ path: slot.path, value: formula(slot, dy, height) })),
     ];
     const [first, ...rest] = start.outlines;
     const moved = first.map(([x, y], i) => /** @type {Pair} */ ([
@@ -455,4 +458,18 @@ class Drag {
     const handles = start.handles.map((one) => (one === handle ? { ...one, x: centre.x + radius } : one));
     this.shape = { ...start, outlines, handles };
   }
+}
+
+/**
+ * A formula after the hand has gone so far.
+ * @param {import("./types.js").FormulaSlot} slot
+ * @param {number} distance
+ * @param {number} extent of what is shown
+ */
+export function formula({ words, values, shares }, distance, extent) {
+  return values.reduce((text, value, i) => {
+    const number = rounded(value + shares[i] * distance, extent);
+    const minus = number < 0 && text.endsWith("+ ");
+    return `${minus ? `${text.slice(0, -2)}- ` : text}${minus ? -number : number}${words[i + 1]}`;
+  }, words[0]);
 }

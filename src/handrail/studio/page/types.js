@@ -3,12 +3,13 @@
 /** @typedef {[number, number]} Pair */
 /** @typedef {(string | number)[]} KeyPath */
 /** @typedef {{path: KeyPath, value: number}} Slot */
-/** @typedef {{role: "move" | "corner" | "edge" | "vertex" | "radius", x: number, y: number, across: Slot[], up: Slot[], moves_across: number[], moves_up: number[]}} Handle */
+/** @typedef {{path: KeyPath, words: string[], values: number[], shares: number[]}} FormulaSlot */
+/** @typedef {{role: "move" | "corner" | "edge" | "vertex" | "radius", x: number, y: number, across: Slot[], up: Slot[], across_formulas: FormulaSlot[], up_formulas: FormulaSlot[], moves_across: number[], moves_up: number[]}} Handle */
 /** @typedef {{value: number, side: "lower" | "upper", line: Pair[]}} Level */
 /** @typedef {{entry: number, kind: "point" | "box" | "ball" | "polygon" | "curve" | "other", meets: boolean, outlines: Pair[][], handles: Handle[], levels: Level[], vertices: KeyPath | null, middle: number[], note: string}} Shape */
 /** @typedef {{start: number, end: number, value: number, low: number, high: number}} Bound */
 /** @typedef {{path: KeyPath, text: string, bounds: Bound[]}} RequireLine */
-/** @typedef {{entry: number, line: number, name: string, requirements: RequireLine[], sentences: string[], meets: boolean}} Card */
+/** @typedef {{entry: number, line: number, name: string, requirements: RequireLine[], sentences: string[], meets: boolean, notes: string[]}} Card */
 /** @typedef {{title: string, description: string, environment: string, observations: string[], actions: string[], ranges: Pair[] | null, quantity: string, shown_action: number, pass_mark: number | null}} Names */
 /** @typedef {{across: number, up: number, across_range: Pair, up_range: Pair, at: number[]}} View */
 /** @typedef {{format: "onnx" | "numpy" | "learner", name: string}} ExportFile */
