@@ -166,9 +166,9 @@ def test_timesteps_instead_of_episodes() -> None:
 def test_several_episodes_are_averaged() -> None:
     batches = []
 
-    def spy(_: Any, rows: Any, batch: hr.Batch, settings: Any) -> Any:
+    def spy(_: Any, rows: Any, batch: hr.Batch, settings: Any, renew: Any) -> Any:
         batches.append(batch)
-        return apply_update(_, rows, batch, settings)
+        return apply_update(_, rows, batch, settings, renew)
 
     agent = learner(episodes_per_update=4, baseline="none", enforcement="none", discount=1.0)
     with pytest.MonkeyPatch.context() as patch:
@@ -182,9 +182,9 @@ def test_several_episodes_are_averaged() -> None:
 def test_every_kth_step() -> None:
     sizes = []
 
-    def spy(policy: Any, rows: Any, batch: hr.Batch, settings: Any) -> Any:
+    def spy(policy: Any, rows: Any, batch: hr.Batch, settings: Any, renew: Any) -> Any:
         sizes.append(len(batch))
-        return apply_update(policy, rows, batch, settings)
+        return apply_update(policy, rows, batch, settings, renew)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("handrail.learning.reinforce.apply_update", spy)

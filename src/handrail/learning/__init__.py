@@ -7,11 +7,7 @@ from handrail.learning.episode import EVALUATION, Act, Episode, Start, drawing, 
 from handrail.learning.evaluation import Agent, Evaluation, agent_of, evaluate
 from handrail.learning.keeper import Holding, Keeper, Terms
 from handrail.learning.learner import Learner
-from handrail.learning.normalisation import (
-    FIXED,
-    normalised_in_words,
-    refuse_normalised,
-)
+from handrail.learning.normalisation import FIXED, refuse_normalised
 from handrail.learning.player import Player, Round, is_playing, make_player
 from handrail.learning.progress import in_brief
 from handrail.learning.record import Record, Seconds
@@ -49,7 +45,6 @@ __all__ = [
     "known_costs",
     "make_environment",
     "make_player",
-    "normalised_in_words",
     "play",
     "refuse_normalised",
 ]

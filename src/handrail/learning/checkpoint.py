@@ -7,7 +7,7 @@ not what was forged, so what is read is checked once more: its types, shapes and
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, final
 
@@ -254,6 +254,7 @@ class Checkpoint:
         progress: how far it had come.
         settings: of the learner.
         environment: what `make_environment` needs; None if it is more than an id and options.
+        statistics: of observations that the environment normalises; nothing if it does not.
     """
 
     policy: PackedPolicy
@@ -263,6 +264,7 @@ class Checkpoint:
     progress: Progress
     settings: LearnerSettings
     environment: SavedEnvironment | None
+    statistics: Tensors = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
         """Write it to one file, atomically."""
@@ -282,6 +284,7 @@ class Checkpoint:
             **prefixed("baseline.", self.baseline),
             **prefixed("constraints.", points),
             **prefixed("rules.", self.enforcer),
+            **prefixed("statistics.", self.statistics),
         }
         return tensors, {
             "format": STATE_FORMAT,
@@ -329,6 +332,7 @@ class Checkpoint:
                 ),
                 settings=read.settings,
                 environment=read.environment,
+                statistics=under("statistics.", tensors),
             )
         except ValidationError as error:
             raise InvalidRun(

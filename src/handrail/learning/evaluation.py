@@ -39,8 +39,13 @@ from handrail.learning.episode import (
     greedy,
     play,
 )
-from handrail.learning.normalisation import refuse_normalised
-from handrail.policies import Policy, check_fit, fitted, fitting, spaces_of
+from handrail.learning.normalisation import (
+    Normalisation,
+    in_own_numbers,
+    normalisation_of,
+    refuse_normalised,
+)
+from handrail.policies import Policy, check_fit, fitted, fitting, normaliser_in, spaces_of
 from handrail.rulebook import AnyConstraints, Rulebook, load_constraints
 from handrail.settings import check_count
 
@@ -173,10 +178,12 @@ class Agent:
     Attributes:
         begin: an episode; how to act in it.
         policy: to measure constraints with; asked for only if there are some.
+        normalisation: of what the environment shows, which the policy does itself, if it does.
     """
 
     begin: Callable[[Start], Act]
     policy: Callable[[], Policy]
+    normalisation: Normalisation | None = None
 
 
 @singledispatch
@@ -198,9 +205,14 @@ def agent_of(thing: object, env: gym.Env[Any, Any], deterministic: bool) -> Agen
 @agent_of.register
 def _agent_of_policy(policy: Policy, env: gym.Env[Any, Any], deterministic: bool) -> Agent:
     check_fit(policy, spaces_of(env))
+    normalisation = normalisation_of(env)
+    acting = policy
+    if normalisation is not None and normaliser_in(policy.module) is None:
+        acting = policy.behind(normalisation.layer(policy.dtype))
     return Agent(
-        begin=lambda start: greedy(policy) if deterministic else drawing(policy, start.rng),
-        policy=lambda: policy,
+        begin=lambda start: greedy(acting) if deterministic else drawing(acting, start.rng),
+        policy=lambda: acting,
+        normalisation=normalisation,
     )
 
 
@@ -233,15 +245,20 @@ def evaluate(
     stage = _made(env)
     try:
         player = agent_of(agent, stage, deterministic)
-        obedience = None if given is None else _obedience(player.policy(), given, stage, allowed)
+        obedience = None if given is None else _obedience(player, given, stage, allowed)
         # A model of Stable-Baselines3 draws from torch's global stream.
         with one_thread(), torch.random.fork_rng():
             starts = [Start.of(seed, number, EVALUATION) for number in range(episodes)]
-            played = [play(fitting(stage), player.begin(one), one.environment) for one in starts]
+            played = [_played(player, fitting(stage), one) for one in starts]
     finally:
         if stage is not env:
             stage.close()
     return Evaluation.of(played, obedience)
+
+
+def _played(player: Agent, env: gym.Env[Any, Any], start: Start) -> Episode:
+    with in_own_numbers(player.normalisation, player.begin(start)) as act:
+        return play(env, act, start.environment)
 
 
 def _load_what_registers(kind: type[object]) -> None:
@@ -264,14 +281,17 @@ def _made(env: str | gym.Env[Any, Any]) -> gym.Env[Any, Any]:
 
 
 def _obedience(
-    policy: Policy,
+    player: Agent,
     given: Sequence[Constraint] | Rulebook,
     env: gym.Env[Any, Any],
     allowed: Tolerance,
 ) -> Obedience:
-    refuse_normalised(env)
+    if player.normalisation is None:
+        refuse_normalised(env)
+    observed = env.observation_space if player.normalisation is None else player.normalisation.space
     if isinstance(given, Rulebook):  # of actions, only the environment knows the ranges
-        given.check_spaces(env.observation_space, env.action_space)
+        given.check_spaces(observed, env.action_space)
+    policy = player.policy()
     violations = measure(policy, given)
     constraints = given.constraints if isinstance(given, Rulebook) else given
     exactly = allowed.to_measure(policy, violations)

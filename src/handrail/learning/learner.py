@@ -8,7 +8,7 @@ carried from turn to turn; a kind of learner derives from it and says what one `
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -27,7 +27,7 @@ from handrail.enforcement import (
     make_enforcer,
     references_before_experience,
 )
-from handrail.errors import InvalidArgument, InvalidPolicy
+from handrail.errors import InvalidArgument, InvalidPolicy, InvalidRun
 from handrail.learning.baseline import make_baseline
 from handrail.learning.checkpoint import (
     Checkpoint,
@@ -39,7 +39,7 @@ from handrail.learning.checkpoint import (
 )
 from handrail.learning.episode import EVALUATION, LEARNING, PREDICTION, Episode
 from handrail.learning.evaluation import Agent, Evaluation, Obedience, agent_of
-from handrail.learning.normalisation import refuse_normalised
+from handrail.learning.normalisation import refuse_unfollowed
 from handrail.learning.player import AnyEnvironment, Round, make_player
 from handrail.learning.progress import goal_of, progress_line
 from handrail.learning.record import Record, Seconds, make_records, share_seconds
@@ -54,6 +54,7 @@ from handrail.policies import (
     check_fit,
     fitted,
     flat_observation,
+    normaliser_in,
 )
 from handrail.rulebook import AnyConstraints, constraints_of, observation_names
 from handrail.settings import Everywhere, LearnerSettings, check_count
@@ -74,7 +75,8 @@ class Learner(ABC):
             no experience yet; by default random states of the observation space.
 
     Attributes:
-        policy: the one that learns.
+        policy: the one that learns. Behind `NormalizeObservation` it is that of the environment's
+            own numbers: the normalisation is its first layer.
         settings: of the learner.
         player: plays the episodes of an update.
         constraints: to obey, expanded, if there are any.
@@ -98,8 +100,9 @@ class Learner(ABC):
         spaces = self.player.spaces
         given = constraints_of(constraints, spaces)
         if given:
-            refuse_normalised(self.player.env)
-        self.policy = _fresh_policy(spaces, settings.seed) if policy is None else policy
+            refuse_unfollowed(self.player.env)
+        self._shown = _fresh_policy(spaces, settings.seed) if policy is None else policy
+        self.policy = self._raw_policy()
         check_fit(self.policy, spaces)
         _refuse_what_draws_nothing(self.policy)
         self.settings = settings
@@ -236,7 +239,10 @@ class Learner(ABC):
         )
 
     def probabilities(self, observation: ArrayLike) -> Array:
-        """π(·|s): (n_actions,) for one observation, (n, n_actions) for a batch."""
+        """π(·|s): (n_actions,) for one observation, (n, n_actions) for a batch.
+
+        Behind `NormalizeObservation`, s are the environment's own numbers, as in constraints.
+        """
         observations, single = self._as_batch(observation)
         result = as_categorical(self.policy, "probabilities").outputs(observations)
         return result[0] if single else result
@@ -251,11 +257,12 @@ class Learner(ABC):
         """(action, None) of one observation, or (actions, None) of a batch.
 
         The signature is that of Stable-Baselines3, so its `evaluate_policy` takes a learner;
-        `state` and `episode_start` are for recurrent policies and are not used.
+        `state` and `episode_start` are for recurrent policies and are not used. Observations are
+        as the environment shows them, behind `NormalizeObservation` normalised.
         """
         del state, episode_start
         observations, single = self._as_batch(observation)
-        outputs = self.policy.outputs(observations)
+        outputs = self._shown.outputs(observations)
         if deterministic:
             actions = self.policy.likeliest(outputs)
         else:
@@ -299,7 +306,7 @@ class Learner(ABC):
     def checkpoint(self) -> Checkpoint:
         """All that a learner needs to go on exactly from here."""
         return Checkpoint(
-            policy=PackedPolicy.of(self.policy),
+            policy=PackedPolicy.of(self._shown),
             constraints=PackedConstraints.of(self.constraints),
             enforcer={} if self.rail is None else self.rail.memory(),
             baseline=self.baseline.memory(),
@@ -308,6 +315,7 @@ class Learner(ABC):
             ),
             settings=self.settings,
             environment=describe_environment(self.player.env),
+            statistics=self._statistics(),
         )
 
     def _restore(self, saved: Checkpoint) -> bool:
@@ -316,7 +324,8 @@ class Learner(ABC):
         What was remembered of holding constraints (cells, states, a measured violation) is about
         those constraints alone: of others it would be false.
         """
-        saved.policy.load_into(self.policy)
+        saved.policy.load_into(self._shown)
+        self._recall_statistics(saved.statistics)
         self.baseline.recall(saved.baseline)
         progress = saved.progress
         self.episodes, self.updates, self.steps = (
@@ -350,6 +359,8 @@ class Learner(ABC):
 
     def _play(self) -> list[Episode]:
         """The next episodes to learn from, as many as an update has."""
+        if self._follow():  # the environment was used elsewhere, and its statistics have moved
+            self._obey()
         return self.player.play(self.policy, Round(self.settings.seed, LEARNING, self.episodes))
 
     @property
@@ -367,13 +378,54 @@ class Learner(ABC):
         """What was remembered inside is forgotten again if something goes wrong."""
         baseline = self.baseline.memory()
         held = {} if self.rail is None else self.rail.memory()
+        statistics = self._statistics()
         try:
             yield
         except BaseException:
+            self._recall_statistics(statistics)
             self.baseline.recall(baseline)
             if self.rail is not None:
                 self.rail.recall(held)
             raise
+
+    def _take_in(self, episodes: Sequence[Episode]) -> None:
+        """What was observed moves the statistics of normalised observations, and so the policy."""
+        if self.player.normalisation is not None:
+            self.player.normalisation.take_in(episodes)
+            self._follow()
+
+    def _follow(self) -> bool:
+        """Normalise as the environment does by now; whether anything has changed."""
+        normalisation, layer = self.player.normalisation, normaliser_in(self.policy.module)
+        if normalisation is None or layer is None or normalisation.is_followed_by(layer):
+            return False
+        normalisation.set(layer)
+        return True
+
+    def _statistics(self) -> dict[str, NDArray[Any]]:
+        normalisation = self.player.normalisation
+        return {} if normalisation is None else normalisation.memory()
+
+    def _recall_statistics(self, saved: Mapping[str, NDArray[Any]]) -> None:
+        if self.player.normalisation is not None:
+            self.player.normalisation.recall(saved)
+            self._follow()
+        elif saved:
+            raise InvalidRun(
+                "The saved learner saw observations through NormalizeObservation, which is not "
+                "around this environment: load(path, env=NormalizeObservation(env))."
+            )
+
+    def _raw_policy(self) -> Policy:
+        """The policy of the environment's own numbers, on the parameters of the one it is shown."""
+        if self.player.normalisation is None:
+            return self._shown
+        if normaliser_in(self._shown.module) is not None:
+            raise InvalidPolicy(
+                "The policy normalises observations itself, and so does the environment, by "
+                "NormalizeObservation. Give the environment alone, or a policy of what it shows."
+            )
+        return self._shown.behind(self.player.normalisation.layer(self._shown.dtype))
 
     def _recorded(
         self, episodes: list[Episode], collecting: float, update: Update | None, timing: Timing

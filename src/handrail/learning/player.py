@@ -23,6 +23,7 @@ from handrail.learning.episode import (
     play,
     play_in_parallel,
 )
+from handrail.learning.normalisation import Normalisation, in_own_numbers, normalisation_of
 from handrail.policies import Policy, Spaces, fitted, fitting, spaces_of, takes_as_drawn
 
 AnyEnvironment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
@@ -59,6 +60,9 @@ class Player(ABC):
     spaces: Spaces
     """Of what policies see, and of what the environment takes."""
 
+    normalisation: Normalisation | None
+    """Of what the environment shows, which policies do themselves while they play here."""
+
     @property
     def observes(self) -> gym.Space[Any]:
         """What the environment itself observes."""
@@ -78,7 +82,8 @@ class SequentialPlayer(Player):
 
     def __init__(self, env: gym.Env[Any, Any], episodes: int) -> None:
         self.env, self._env = env, fitting(env)
-        self.spaces = spaces_of(env)
+        self.normalisation = normalisation_of(env)
+        self.spaces = _spaces_of(env, self.normalisation)
         self._episodes = episodes
 
     @override
@@ -87,8 +92,8 @@ class SequentialPlayer(Player):
         for number in range(which.first, which.first + self._episodes):
             start = which.start(number)
             act = greedy(policy) if which.deterministic else drawing(policy, start.rng)
-            with _naming_the_episode(number):
-                played.append(play(self._env, act, start.environment))
+            with _naming_the_episode(number), in_own_numbers(self.normalisation, act) as acting:
+                played.append(play(self._env, acting, start.environment))
         return played
 
 
@@ -103,7 +108,8 @@ class VectorPlayer(Player):
                 f"each plays whole episodes. Use a multiple of {envs.num_envs}."
             )
         self.env = self._envs = envs
-        self.spaces = spaces_of(envs)
+        self.normalisation = normalisation_of(envs)
+        self.spaces = _spaces_of(envs, self.normalisation)
         actions = self.spaces[1]
         if not takes_as_drawn(actions):
             self._envs = gym.wrappers.vector.TransformAction(
@@ -121,10 +127,18 @@ class VectorPlayer(Player):
             starts = [which.start(first + i) for i in range(n)]
             rngs = [start.rng for start in starts]
             act = greedy_together(policy) if which.deterministic else drawing_together(policy, rngs)
-            with _naming_the_episode(first):
+            with _naming_the_episode(first), in_own_numbers(self.normalisation, act) as acting:
                 seeds = [start.environment for start in starts]
-                played += play_in_parallel(self._envs, act, seeds)
+                played += play_in_parallel(self._envs, acting, seeds)
         return played
+
+
+def _spaces_of(env: AnyEnvironment, normalisation: Normalisation | None) -> Spaces:
+    if normalisation is None:
+        return spaces_of(env)
+    if isinstance(env, gym.vector.VectorEnv):
+        return spaces_of((normalisation.space, env.single_action_space))
+    return spaces_of((normalisation.space, env.action_space))
 
 
 def make_player(env: str | AnyEnvironment, episodes: int) -> Player:

@@ -144,7 +144,9 @@ class Reinforce(Learner):
         if before_update is not None:
             before_update(episodes, batch)
         try:
-            return apply_update(self.policy, self.rail, batch, self.settings)
+            return apply_update(
+                self.policy, self.rail, batch, self.settings, lambda: self._take_in(episodes)
+            )
         except InfeasibleConstraints as error:
             if self.settings.enforcement != "one_step" or not self._has_regions:
                 raise

@@ -5,7 +5,7 @@ Whatever goes wrong inside, the policy comes back as it was: an update happens w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
@@ -65,8 +65,16 @@ class Update:
     active: tuple[str, ...] = ()
 
 
+def _nothing() -> None:
+    """Else to do."""
+
+
 def apply_update(
-    policy: Policy, rail: Rail | None, batch: Batch, settings: LearnerSettings
+    policy: Policy,
+    rail: Rail | None,
+    batch: Batch,
+    settings: LearnerSettings,
+    renew: Callable[[], None] = _nothing,
 ) -> tuple[Update, Timing]:
     """Update the policy in place as the settings ask for, or leave it exactly as it was.
 
@@ -75,17 +83,21 @@ def apply_update(
         rail: of what it obeys, if anything.
         batch: what it learns from; with several episodes an update, returns divided by how many.
         settings: of the learner.
+        renew: what else of the policy changes now, such as the statistics it normalises by. What is
+            exact learns by the policy that played, and is held as it acts next; all others, whose
+            effects are predicted and measured, are renewed first.
     """
     clock = _Clock()
     with unchanged_on_failure(policy):
+        if rail is not None and settings.enforcement == "exact":
+            return _exact(policy, rail, batch, settings, clock, renew), clock.timing()
+        renew()
         if rail is None:
             update = _plain(policy, batch, settings, clock)
         elif settings.enforcement == "none":
             update = _unconstrained(policy, rail.enforcer, batch, settings, clock)
-        elif settings.enforcement == "one_step":
-            update = _one_step(policy, rail.enforcer, batch, settings, clock)
         else:
-            update = _exact(policy, rail, batch, settings, clock)
+            update = _one_step(policy, rail.enforcer, batch, settings, clock)
     return update, clock.timing()
 
 
@@ -160,7 +172,12 @@ def _one_step(
 
 
 def _exact(
-    policy: Policy, rail: Rail, batch: Batch, settings: LearnerSettings, clock: _Clock
+    policy: Policy,
+    rail: Rail,
+    batch: Batch,
+    settings: LearnerSettings,
+    clock: _Clock,
+    renew: Callable[[], None],
 ) -> Update:
     """A plain step, as experience asks for; then whatever is needed to obey, and no more."""
     with clock.at("predicting"):
@@ -168,6 +185,7 @@ def _exact(
         gradient = policy_gradient(policy, batch)
     with clock.at("updating"):
         _step(policy, gradient.direction, settings.step_size)
+    renew()
     with clock.at("solving"):
         rail.learned_from(batch.states)
         held = rail.hold(policy).raise_if_unsatisfied()
