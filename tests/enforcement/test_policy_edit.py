@@ -27,6 +27,7 @@ from handrail.learning.episode import greedy_together, play_in_parallel
 from tests.conftest import small_policy
 from tests.policies.test_gaussian import gaussian, states
 from tests.support.cartpole import constraints as paper_constraints
+from tests.support.kinds import KINDS, LEANING
 from tests.support.paths import DATA
 from tests.support.pendulum import TORQUE
 
@@ -462,3 +463,29 @@ def test_a_region_is_kept_and_that_is_proven() -> None:
     assert largest <= result.proven_change <= 0.1
     assert "In the region of max_change_in, by at most" in str(result)
     assert len(result.before) == len(hr.measure(policy, rules))  # of the constraints themselves
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_constraint_can_be_edited_in_and_proven(kind: str) -> None:
+    rule = KINDS[kind]
+    policy = hr.CategoricalPolicy.mlp(gym.make("CartPole-v1"), [32], "tanh", seed=1)
+    before = hr.measure(policy, [rule]).worst_violation
+    assert before > 0.0
+    edit = hr.edit(policy, [rule], prove=True).raise_if_refused()
+    assert edit.enforcement.proven
+    assert edit.before.worst_violation == before
+    assert edit.after.worst_violation <= 0.0
+    assert hr.certify(policy, rule).certified
+
+
+def test_a_choice_that_is_nearly_even_is_taken_alike_everywhere() -> None:
+    """Next door the other alternative is a little nearer, but no network does both side by side."""
+    rule = KINDS["any of"]
+    policy = hr.CategoricalPolicy.mlp(gym.make("CartPole-v1"), [32], "tanh", seed=1)
+    states = LEANING.sample(2000, np.random.default_rng(0))
+    nearer = policy.outputs(states)[:, 1] > 0.5
+    assert nearer.any()
+    assert not nearer.all()
+    hr.edit(policy, [rule]).raise_if_refused()
+    outputs = policy.outputs(states)
+    assert (outputs[:, 1] >= 0.7).all() or (outputs[:, 0] >= 0.7).all()

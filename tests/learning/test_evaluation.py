@@ -16,6 +16,7 @@ import handrail as hr
 from handrail.sb3.policy import policy_of
 from tests.conftest import small_policy
 from tests.policies.test_gaussian import gaussian
+from tests.support.kinds import KINDS
 from tests.support.pendulum import RULES
 from tests.support.sb3_models import CARTPOLE_STATES, at_least, ppo
 
@@ -142,3 +143,19 @@ def test_what_plays_with_models_is_loaded_when_one_comes() -> None:
     run = subprocess.run([sys.executable, "-c", _LAZY], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith("1 episode: ")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_constraint_is_evaluated(kind: str) -> None:
+    """What is measured is what `measure` says, before and after it is held."""
+    rule = KINDS[kind]
+    policy = hr.CategoricalPolicy.mlp(gym.make("CartPole-v1"), [32], "tanh", seed=1)
+    broken = hr.evaluate(policy, "CartPole-v1", [rule], episodes=1)
+    assert broken.worst_violation == hr.measure(policy, [rule]).worst_violation
+    assert broken.worst_violation is not None
+    assert broken.worst_violation > 0.0
+    hr.enforce(policy, [rule]).raise_if_unsatisfied()
+    held = hr.evaluate(policy, "CartPole-v1", [rule], episodes=1)
+    assert held.worst_violation is not None
+    assert held.worst_violation <= 0.0
+    assert "0 of 1,000 constraint rows violated" in str(held)

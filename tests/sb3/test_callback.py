@@ -35,6 +35,7 @@ from handrail.constraints.violations import measure_fresh
 from handrail.rulebook.rulebook import parse
 from handrail.sb3.callback import Handrail
 from handrail.sb3.policy import policy_of
+from tests.support.kinds import KINDS
 from tests.support.pendulum import RULES, SMALL, UPRIGHT
 from tests.support.sb3_models import (
     CARTPOLE,
@@ -548,3 +549,17 @@ def test_a_file_of_continuous_actions() -> None:
     other = PPO("MlpPolicy", "MountainCar-v0", **SMALL)
     with pytest.raises(hr.errors.InvalidRulebook, match="gives ranges of continuous actions"):
         other.learn(64, callback=Handrail("mountain_car_continuous"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_constraint_is_kept_while_a_model_learns(kind: str) -> None:
+    rule = KINDS[kind]
+    callback = Handrail([rule])
+    model = ppo(policy_kwargs={"ortho_init": False, "net_arch": [16]}, learning_rate=3e-3)
+    assert hr.measure(policy_of(model), [rule]).worst_violation > 0.0
+    model.learn(128, callback=callback)
+    assert hr.measure(policy_of(model), [rule]).worst_violation <= 0.0
+    assert len(callback.history) >= 2
+    assert max(one.violation_after for one in callback.history) <= 0.0
+    held = hr.evaluate(model, "CartPole-v1", [rule], episodes=1)
+    assert held.worst_violation == hr.measure(policy_of(model), [rule]).worst_violation

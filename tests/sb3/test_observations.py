@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import handrail as hr
 from handrail._types import Array
 from handrail.errors import InvalidPolicy
-from handrail.policies import Layers
+from handrail.policies import Layers, Scaler
 from handrail.sb3 import Handrail, policy_of
 from handrail.sb3.observations import layers_of, probes, shown, state_space, states_of
 from tests.support.sb3_models import Numbers, Two, ppo
@@ -204,6 +204,58 @@ def test_an_extractor_that_is_a_chain_of_layers_is_looked_into(kind: Any) -> Non
     assert lowest >= 0.7
     corner = np.array([[0.5, -0.5], [0.0, 0.0]], dtype=np.float32)
     assert _asked(model, corner)[1] >= 0.7
+
+
+class Scaling(BaseFeaturesExtractor):
+    """Numbers of different sizes, brought to one."""
+
+    def __init__(self, observation_space: gym.Space[Any]) -> None:
+        super().__init__(observation_space, features_dim=4)
+        self.scaler = Scaler([5e-6, 1e-2, 1.0, 1.0], [-1.0, -3.0, 0.0, 0.0])
+
+    def forward(self, observations: Tensor) -> Tensor:
+        scaled: Tensor = self.scaler(observations)
+        return scaled
+
+
+class ScalingFirst(Scaling):
+    """And a layer that is learned."""
+
+    def __init__(self, observation_space: gym.Space[Any]) -> None:
+        super().__init__(observation_space)
+        self.learned = nn.Sequential(self.scaler, nn.Linear(4, 4), nn.Tanh())
+
+    def forward(self, observations: Tensor) -> Tensor:
+        features: Tensor = self.learned(observations)
+        return features
+
+
+@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("kind", [Scaling, ScalingFirst])
+def test_a_scaling_in_front_is_held_and_proven_in_the_observations_own_units(
+    kind: Any, share: bool
+) -> None:
+    model = ppo(
+        Numbers((4,)),
+        policy_kwargs={
+            "features_extractor_class": kind,
+            "share_features_extractor": share,
+            "net_arch": [8],
+            "ortho_init": False,
+        },
+    )
+    policy = policy_of(model)
+    low, high = [1.6e5, 285.0, 0.1, 0.0], [1.8e5, 300.0, 0.8, 0.0]
+    state = np.array([1.7e5, 290.0, 0.5, 0.0], dtype=np.float32)
+    rules = [hr.AtLeast(0.7, action=1, where=hr.Box(low, high), name="second")]
+    looked_into = kind is Scaling or not share  # what the critic uses as well is not the actor's
+    assert isinstance(Layers.of(policy.module), Layers) is looked_into
+    seen = policy.seen(state[None])
+    if looked_into:
+        assert seen == pytest.approx(np.array([[-0.15, -0.1, 0.5, 0.0]]), abs=1e-5)
+    result = hr.enforce(policy, rules, prove=looked_into).raise_if_unsatisfied()
+    assert result.proven is looked_into
+    assert _asked(model, state)[1] >= 0.7
 
 
 @pytest.mark.parametrize("kind", [Skipping, Choosing])

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import handrail as hr
 from handrail._types import Array
+from handrail.policies import Layers, Residual, Scaler
 from handrail.sb3.callback import Handrail
 from handrail.sb3.policy import policy_of
 from tests.support.sb3_models import (
@@ -106,6 +107,41 @@ def test_plain_networks_stay_plain() -> None:
     assert type(policy_of(ppo()).module) is nn.Sequential
     certificate = hr.certify(policy_of(ppo()), hr.AtLeast(0.1, 1, TILTED))
     assert certificate.certified
+
+
+def test_scalings_and_ranges_in_the_networks_of_a_model_are_inside_proofs() -> None:
+    """Means that stay within ±2 of a pendulum's torque, of scaled observations."""
+    model = PPO("MlpPolicy", "Pendulum-v1", seed=0, device="cpu", policy_kwargs={"net_arch": [16]})
+    network = model.policy.mlp_extractor.policy_net
+    model.policy.mlp_extractor.policy_net = nn.Sequential(
+        Scaler([1.0, 1.0, 0.125], [0.0, 0.0, 0.0]), *network
+    )
+    last = model.policy.action_net
+    model.policy.action_net = nn.Sequential(last, nn.Tanh(), Scaler([2.0], [0.0]))
+    policy = policy_of(model)
+    assert isinstance(Layers.of(policy.module), Layers)
+    box = hr.Box([0.9, -0.4, -1.0], [1.0, 0.4, 1.0])
+    assert hr.certify(policy, hr.AtMost(2.0, hr.Mean(0), box)).certified
+    gentle = hr.Between(0.5, 1.5, hr.Mean(0), box, name="push")
+    assert hr.enforce(policy, [gentle], prove=True).raise_if_unsatisfied().proven
+    states = box.sample(1000, np.random.default_rng(0)).astype(np.float32)
+    acts = model.predict(states, deterministic=True)[0]
+    assert acts.min() >= 0.5 - REQUIRED
+    assert acts.max() <= 1.5 + REQUIRED
+
+
+def test_a_residual_in_the_network_of_a_model_is_held_but_not_looked_into() -> None:
+    """Its sum is not the last thing before the action: a proof says so, a search holds it."""
+    model = ppo(policy_kwargs={"net_arch": [4], "ortho_init": False})
+    extractor: Any = model.policy.mlp_extractor
+    extractor.policy_net = Residual(extractor.policy_net, np.eye(4), np.zeros(4))
+    policy = policy_of(model)
+    rule = hr.AtLeast(0.7, 1, TILTED, name="right")
+    with pytest.raises(hr.errors.InvalidPolicy, match="a Residual does not end with the last Lin"):
+        hr.certify(policy, rule)
+    hr.enforce(policy, [rule]).raise_if_unsatisfied()
+    states = TILTED.sample(500, np.random.default_rng(0))
+    assert probabilities(model, states)[:, 1].min() >= 0.7 - REQUIRED
 
 
 @pytest.mark.parametrize("name", REFUSED)

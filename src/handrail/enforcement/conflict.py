@@ -9,7 +9,7 @@ what else is asked are left alone (`Choices`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Any, final
@@ -180,12 +180,13 @@ class Choices:
     def __init__(self, rows: Rows, policy: Policy) -> None:
         self._rows = rows
         self._far = np.zeros((0, 1))  # (n_choices, n_alternatives), inf of what was given up
+        self._distances = np.zeros(0)
         if rows.has_choices:
             outputs = rows.outputs_of(policy)
-            distances = Targets(rows, 0.0, policy.coordinates).distances(
+            self._distances = Targets(rows, 0.0, policy.coordinates).distances(
                 outputs, policy.scale(outputs)
             )
-            self._far = rows.worst_of_alternatives(distances)
+            self._far = rows.worst_of_alternatives(self._distances)
         self._chosen = self._nearest()
 
     @property
@@ -210,6 +211,19 @@ class Choices:
         self._far[guilty[left], self._chosen[guilty[left]]] = np.inf
         self._chosen = self._nearest()
         return bool(left.any())
+
+    def choose_alike(self) -> Iterator[None]:
+        """The same alternative wherever there is one, those that are nearest together first.
+
+        The nearest at each state may be another one next door, which a network cannot follow.
+        """
+        if not len(self._far):
+            return
+        distances = self._rows.worst_of_alternatives(self._distances)
+        common = np.flatnonzero(np.isfinite(distances).all(axis=0))
+        for which in common[np.argsort(distances[:, common].sum(axis=0), kind="stable")]:
+            self._chosen = np.full(len(distances), which)
+            yield
 
     def _nearest(self) -> Indices:
         chosen: Indices = self._far.argmin(axis=1)

@@ -241,6 +241,12 @@ def enforce_rows(policy: Policy, rows: Rows, tolerance: float, elsewhere: Elsewh
             restore(policy, start)
             if not choices.give_up(failure.rows):
                 break
+        if failure is not None:
+            for _ in choices.choose_alike():
+                failure = _relinearise(policy, choices.rows, tolerance, elsewhere, history)
+                if failure is None:
+                    break
+                restore(policy, start)
     reason = "" if failure is None else failure.reason
     if failure is not None and len(choices.of(failure.rows)):
         reason += " Other alternatives could not be held, either."

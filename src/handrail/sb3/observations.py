@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, final
 
 import gymnasium as gym
 import numpy as np
@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from handrail._types import Array
 from handrail.errors import InvalidPolicy
-from handrail.policies import flat_space
+from handrail.policies import Normaliser, Scaler, flat_space
 
 _PROBES = 4  # observations at which the actor is compared with the policy it was taken from
 
@@ -35,6 +35,8 @@ _AS_LAYERS: dict[Any, Callable[[], nn.Module]] = {
     "tanh": nn.Tanh,
     "relu": nn.ReLU,
 }
+# Layers of ours that may stand in front.
+_OURS = (Scaler, Normaliser)
 _FLATTENS: tuple[Any, ...] = (torch.flatten, "flatten")
 
 
@@ -149,10 +151,18 @@ def _has_hooks(module: nn.Module) -> bool:
     return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
+@final
+class _LayerTracer(fx.Tracer):
+    """Follows a forward pass down to torch's layers, and to ours."""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return type(m) in _OURS or super().is_leaf_module(m, module_qualified_name)
+
+
 def _chain(extractor: nn.Module) -> list[nn.Module] | None:
     """The layers one behind the other, if its `forward` calls them so and does nothing else."""
     try:
-        graph = fx.Tracer().trace(extractor)
+        graph = _LayerTracer().trace(extractor)
     except Exception:  # whatever a forward does with what is no tensor
         return None
     first, *steps, last = graph.nodes
