@@ -159,10 +159,11 @@ class Fading(BaseModel):
 
 
 # What "auto" is of constraints that cover both sides of a choice, for learners whose updates are
-# noisy and for those whose updates are gentle, and of one-sided ones (measured:
-# docs/explanation/influence.md).
+# noisy and for those whose updates are gentle; for the latter, of those with room between two
+# bounds; and of one-sided ones (measured: docs/explanation/influence.md).
 ADVICE_ALWAYS = Fading(first=ADVICE, last=ADVICE)
 ADVICE_AT_FIRST = Fading(first=ADVICE, last=0.1, updates=10)
+ADVICE_ONCE = Fading(first=ADVICE, last=LITTLE_REACH)
 LITTLE_ALWAYS = Fading(first=0.1 * LITTLE_REACH, last=LITTLE_REACH)
 
 Reach = Annotated[float, Field(ge=0.0)] | Fading | Literal["auto"]

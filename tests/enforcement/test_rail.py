@@ -16,12 +16,13 @@ from handrail.enforcement.rail import (
     Displacement,
     Rail,
     cover_both_sides,
+    leave_room_between,
     references_before_experience,
     weights_of,
 )
 from handrail.enforcement.references import References
 from handrail.errors import InvalidArgument, InvalidRun
-from handrail.settings import Fading, Reach, chosen_reach
+from handrail.settings import ADVICE_ALWAYS, ADVICE_AT_FIRST, Fading, Reach, chosen_reach
 from tests.conftest import small_policy, spaces
 
 HERE = [0.5, 0.5]
@@ -53,6 +54,46 @@ def at(number: float) -> hr.Points:
 )
 def test_both_sides_of_a_choice(rules: list[hr.Constraint], n_actions: int, expected: bool) -> None:
     assert cover_both_sides(rows(*rules, n_actions=n_actions)) is expected
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ([hr.Between(0.4, 0.6, 1, at(1))], True),
+        ([hr.Equal(0.5, 1, at(1))], False),
+        ([hr.Between(0.4, 0.6, 1, at(1)), hr.AtLeast(0.9, 0, at(2))], False),
+        ([hr.AtLeast(0.9, 1, at(1)), hr.AtMost(0.95, 1, at(1))], False),  # two rules, not a tube
+    ],
+)
+def test_room_between_two_bounds(rules: list[hr.Constraint], expected: bool) -> None:
+    assert leave_room_between(rows(*rules)) is expected
+
+
+def learned_in_a_tube(advice: Fading) -> tuple[float, float]:
+    """How much of a push of 0.1 learned in the middle of a tube stays, and the worst violation."""
+    space = gym.spaces.Box(-1.0, 1.0, (2,)), gym.spaces.Box(-4.0, 4.0, (1,))
+    policy = hr.GaussianPolicy.mlp(space, [64], std=0.2, seed=0)
+    tube = hr.within(np.array([[1.0, -2.0]]), 0.3, hr.Box([-1.0, -1.0], [1.0, 1.0]), name="tube")
+    enforcer = make_enforcer(expand(tube, policy), hr.Everywhere(), policy, Tolerance(None))
+    rail = Rail(enforcer, tube, None, "auto", advice)
+    rail.hold(policy)
+    middle = np.random.default_rng(0).uniform(-0.2, 0.2, (128, 2))
+    before = policy.outputs(middle)
+    for _ in range(8):  # what a learner does: a bias everywhere, although only the middle is seen
+        with torch.no_grad():
+            list(policy.module.parameters())[-1].add_(0.05)
+        rail.learned_from(middle)
+        held = rail.hold(policy)
+        assert held.satisfied
+    return float((policy.outputs(middle) - before).mean()), held.worst_violation
+
+
+def test_what_is_learned_inside_a_tube_stays() -> None:
+    kept, violation = learned_in_a_tube(ADVICE_AT_FIRST)
+    lost, _ = learned_in_a_tube(ADVICE_ALWAYS)
+    assert violation <= 0.0
+    assert kept > 0.15  # of 0.3 that there is room for
+    assert lost < 0.5 * kept
 
 
 def test_a_reach_fades_in_equal_ratios() -> None:

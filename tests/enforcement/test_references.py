@@ -5,8 +5,10 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 
 import handrail as hr
+from handrail.constraints import expand
 from handrail.enforcement.rail import references_before_experience
 from handrail.enforcement.references import (
     Places,
@@ -18,6 +20,7 @@ from handrail.enforcement.references import (
 )
 from handrail.policies.quantity import MEAN, PROBABILITY
 from handrail.rulebook.rulebook import load_rulebook, with_settings
+from tests.conftest import small_policy
 
 AT = hr.Points([[0.0, 0.0, 0.0]])
 BOX = hr.Box([0.2, 0.0], [0.6, 1.0])
@@ -30,6 +33,14 @@ RULES = [
 def reservoir() -> Reservoir:
     first = np.random.default_rng(0).normal(size=(512, 3))
     return Reservoir([hr.AtLeast(0.9, 0, AT)], References(first, "given"))
+
+
+def found_in(reservoir: Reservoir, policy: hr.Policy | None = None) -> References:
+    """By default of constraints at points: only those on regions ask a policy."""
+    regional = [] if policy is None else expand(RULES, policy).regional
+    found = reservoir.references(small_policy(2, 2) if policy is None else policy, regional)
+    assert found is not None
+    return found
 
 
 def rollout(number: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
@@ -45,9 +56,7 @@ def test_a_rollout_can_be_forgotten_the_first_one_too() -> None:
         assert failing.rollouts == number - 1
         for one in (plain, failing):
             one.add(rollout(number))
-        assert plain.references is not None
-        assert failing.references is not None
-        np.testing.assert_array_equal(plain.references.states, failing.references.states)
+        np.testing.assert_array_equal(found_in(plain).states, found_in(failing).states)
 
 
 def test_another_reservoir_goes_on_from_what_was_remembered() -> None:
@@ -58,9 +67,7 @@ def test_another_reservoir_goes_on_from_what_was_remembered() -> None:
         other.recall(one.memory())
         for each in (one, other):
             each.add(rollout(number))
-        assert one.references is not None
-        assert other.references is not None
-        np.testing.assert_array_equal(one.references.states, other.references.states)
+        np.testing.assert_array_equal(found_in(one).states, found_in(other).states)
 
 
 def test_a_file_says_how_large_observations_without_bounds_are() -> None:
@@ -108,31 +115,41 @@ def test_what_is_small_is_mirrored_where_the_space_has_no_bounds() -> None:
 def test_a_reservoir_begins_with_the_space_and_ends_with_what_was_visited() -> None:
     first = References(np.full((300, 2), -9.0), "of the space")
     reservoir = Reservoir(RULES, first)
-    assert reservoir.references is not None
-    assert len(reservoir.references) == 300
-    assert reservoir.references.origin == "of the space"
+    assert len(found_in(reservoir)) == 300
+    assert found_in(reservoir).origin == "of the space"
     shares = []
     for rollout in range(6):
         visited = np.full((400, 2), -1.0 - rollout)
-        visited[:200] = [0.3, 0.5]  # constrained: never a reference
+        visited[:200] = [0.1, 0.7]  # a constrained point: never a reference
         reservoir.add(visited)
-        assert reservoir.references is not None
-        states = reservoir.references.states[:, 0]
+        states = found_in(reservoir).states[:, 0]
         assert len(states) == 128
         shares.append(int((states == -9.0).sum()))
     assert shares == [96, 64, 32, 0, 0, 0]  # at most 32 a rollout
-    assert reservoir.references.origin == "of the last rollouts"
-    assert not (states == 0.3).any()
+    assert found_in(reservoir).origin == "of the last rollouts"
+    assert not (states == 0.1).any()
     assert np.unique(states).tolist() == [-6.0, -5.0, -4.0, -3.0]
     assert reservoir.rollouts == 6
 
 
 def test_of_short_rollouts_every_fourth_state_enters() -> None:
     reservoir = Reservoir(RULES, None)
-    assert reservoir.references is None
+    assert reservoir.references(small_policy(2, 2), []) is None
     reservoir.add([[-float(k), 2.0] for k in range(10)])
-    assert reservoir.references is not None
-    assert reservoir.references.states[:, 0].tolist() == [0.0, -4.0, -8.0]
+    assert found_in(reservoir).states[:, 0].tolist() == [0.0, -4.0, -8.0]
+
+
+def test_visited_states_of_a_region_stay_as_they_are_where_the_policy_obeys() -> None:
+    """P(0) ≥ 0.9 in a box whose right half the policy breaks: of that half, nothing is kept."""
+    network = torch.nn.Linear(2, 2)
+    with torch.no_grad():
+        network.weight[:] = torch.tensor([[-100.0, 0.0], [0.0, 0.0]])
+        network.bias[:] = torch.tensor([40.0 + np.log(9.0), 0.0])  # log-odds of 9 at x = 0.4
+    reservoir = Reservoir(RULES, None)
+    reservoir.add(np.stack([np.repeat(np.linspace(0.21, 0.9, 24), 4), np.full(96, 0.5)], axis=1))
+    kept = found_in(reservoir, hr.CategoricalPolicy(network)).states[:, 0]
+    expected = np.linspace(0.21, 0.9, 24)
+    np.testing.assert_allclose(kept, expected[(expected < 0.4) | (expected > 0.6)])
 
 
 @pytest.mark.parametrize(("n", "count", "expected"), [(3, 5, [0, 1, 2]), (9, 3, [0, 4, 8])])
@@ -180,8 +197,7 @@ def test_a_long_rollout_is_thinned_before_it_is_copied() -> None:
     """Of 4,000 whole numbers every fourth counts, and of those 32, evenly."""
     reservoir = Reservoir(RULES, None)
     reservoir.add(np.stack([np.arange(4000), np.full(4000, 7)], axis=1).astype(np.uint16))
-    assert reservoir.references is not None
-    states = reservoir.references.states
+    states = found_in(reservoir).states
     assert states.dtype == np.float64
     assert len(states) == 32
     assert (states[0, 0], states[-1, 0]) == (0.0, 3996.0)

@@ -20,7 +20,7 @@ from torch import Tensor
 from handrail._minimum_norm import nonnegative_least_squares
 from handrail._storage import tensor
 from handrail._types import Array
-from handrail.constraints import Constraint, Rows, Tolerance, expand
+from handrail.constraints import Constraint, Regional, Rows, Tolerance, expand
 from handrail.enforcement.closeness import hold_closely
 from handrail.enforcement.conflict import Choices
 from handrail.enforcement.elsewhere import Elsewhere
@@ -47,6 +47,7 @@ from handrail.rulebook import (
 from handrail.settings import (
     ADVICE,
     ADVICE_ALWAYS,
+    ADVICE_ONCE,
     LITTLE_ALWAYS,
     Fading,
     OnUnproven,
@@ -146,11 +147,13 @@ class Rail:
 
     With reach "auto" constraints that cover both sides of a choice, as those of a balanced pole do,
     are advice for everywhere: generalising is a gift, and it steadies a learner whose updates are
-    noisy; for learners whose updates are gentle it fades. One-sided ones would only push the policy
-    to that side, so what they ask for stays where they ask for it. There is time for that before
-    any experience: what holding moves elsewhere is taken back step by step, as `edit` does. But
-    where the policy lives, only the first rollouts tell. After some of them all that was held is
-    taken back, what was learned is kept, and the policy held anew, closely where it lives.
+    noisy; for learners whose updates are gentle it fades, at once if every constraint has two
+    bounds and room between them, as a tube has: in there is all that is left to learn. One-sided
+    ones would only push the policy to that side, so what they ask for stays where they ask for it.
+    There is time for that before any experience: what holding moves elsewhere is taken back step by
+    step, as `edit` does. But where the policy lives, only the first rollouts tell. After some of
+    them all that was held is taken back, what was learned is kept, and the policy held anew,
+    closely where it lives.
 
     Args:
         enforcer: of the constraints.
@@ -180,18 +183,19 @@ class Rail:
         self._reach, self._advice = reach, advice
         self._observations = observations
         self._auto: Fading | None = None
+        self._regional: Sequence[Regional] | None = None
         self._moved = Displacement()
         self._held_after = -1  # rollouts
 
     def hold(self, policy: Policy) -> Enforcement:
         """Make the policy obey, in place; on failure it is as it was."""
-        references, seen = self._reservoir.references, self._reservoir.rollouts
+        references, seen = self._references(policy), self._reservoir.rollouts
         elsewhere = Elsewhere(references, self.reach(policy))
         held = None
         taken_as_advice = self._fading(policy).first >= ADVICE
         if references is not None and not taken_as_advice and self._is_due(seen):
             elsewhere.begin(policy)
-            held = self._hold_anew(policy, references)
+            held = self._hold_anew(policy)
         if held is None or not (held.satisfied or seen == 0):
             held = self._hold_on(policy, elsewhere)
         if seen >= _ANEW[-1]:
@@ -215,11 +219,18 @@ class Rail:
         self._moved = self._moved.and_since(before, policy)
         return held
 
-    def _hold_anew(self, policy: Policy, references: References) -> Enforcement:
-        """As if it had never been held before; on failure it is as it was."""
+    def _hold_anew(self, policy: Policy) -> Enforcement | None:
+        """As if it had never been held before; on failure it is as it was.
+
+        None if there is no state at which the policy would stay as it is.
+        """
         reach = min(self._fading(policy).first, self.reach(policy))
         with unchanged_on_failure(policy) as start:
             self._moved.take_back(policy)
+            references = self._references(policy)
+            if references is None:
+                restore(policy, start)
+                return None
             free = weights_of(policy)
             held = hold_closely(policy, references, self.enforcer, reach)
             if held.satisfied:
@@ -227,6 +238,12 @@ class Rail:
             else:
                 restore(policy, start)
         return replace(held, parameter_change=distance(policy, start))
+
+    def _references(self, policy: Policy) -> References | None:
+        """Where the policy, as it is, need not change."""
+        if self._regional is None:
+            self._regional = expand(self.constraints, policy).regional
+        return self._reservoir.references(policy, self._regional)
 
     def reach(self, policy: Policy) -> float:
         """Of the next holding."""
@@ -239,8 +256,15 @@ class Rail:
             return Fading(first=self._reach, last=self._reach)
         if self._auto is None:
             rows = Choices(expand(self.constraints, policy).rows(per_region=1), policy).rows
-            self._auto = self._advice if cover_both_sides(rows) else LITTLE_ALWAYS
+            self._auto = self._chosen_for(rows)
         return self._auto
+
+    def _chosen_for(self, rows: Rows) -> Fading:
+        """What "auto" is."""
+        if not cover_both_sides(rows):
+            return LITTLE_ALWAYS
+        fades = self._advice.last < ADVICE
+        return ADVICE_ONCE if fades and leave_room_between(rows) else self._advice
 
     def learned_from(self, states: ArrayLike) -> None:
         """Experience arrives: the states (n, *observation_shape) of a rollout."""
@@ -325,6 +349,15 @@ def cover_both_sides(rows: Rows) -> bool:
     proportions = np.vstack([unit.T, np.ones(len(unit))])
     found = nonnegative_least_squares(proportions, np.eye(unit.shape[1] + 1)[-1])
     return found is not None and found[1] < _BALANCED
+
+
+def leave_room_between(rows: Rows) -> bool:
+    """Whether every row has two bounds, and room between them: a tube around a controller.
+
+    Nothing but what is in the tube is left to learn, so each holding has to leave that alone.
+    """
+    two = np.isfinite(rows.lower) & np.isfinite(rows.upper)
+    return bool((two & (rows.lower < rows.upper)).all())
 
 
 def _pushes(rows: Rows) -> Array:

@@ -1,8 +1,9 @@
 """The states at which a policy should stay as it is, where they came from, what became of them.
 
 Best are those where the policy lives: a `Reservoir` keeps some of the last rollouts. Before any
-experience there is the observation space, or at least a box around what is constrained. Never the
-constrained states themselves: there, change is asked for.
+experience there is the observation space, or at least a box around what is constrained. Never a
+state at which change is asked for; but of a region, say a tube around a controller, the visited
+states at which the policy obeys are where it has learned what the region leaves open.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from handrail._types import Array, Mask
 from handrail.constraints import (
     Constraint,
     PlacedConstraint,
+    Regional,
     counted,
     html_table,
     state_in_words,
+    violations_at,
 )
 from handrail.errors import InvalidArgument
-from handrail.policies import Quantity
+from handrail.policies import Policy, Quantity
 
 _SAMPLED = 4000
 
@@ -47,7 +50,7 @@ _ROUNDING = 1e-6
 @final
 @dataclass(frozen=True, repr=False)
 class References:
-    """States of which no constraint speaks: there, every change is influence.
+    """States at which no constraint asks for a change: there, every change is influence.
 
     Attributes:
         states: (n, *observation_shape).
@@ -212,18 +215,23 @@ class Places:
 
     def contain(self, states: Array) -> Mask:
         """Which of the states (n, *observation_shape) are among it (n,)."""
+        found = self.are_at(states)
         flat = states.reshape(len(states), -1)
-        found = np.zeros(len(flat), dtype=bool)
         for region in self._regions:
             found |= region.contains(flat)
-        if self._points:
-            found |= np.array([key in self._points for key in _keys(flat)], dtype=bool)
         return found
+
+    def are_at(self, states: Array) -> Mask:
+        """Which of them are constrained points (n,)."""
+        if not self._points:
+            return np.zeros(len(states), dtype=bool)
+        flat = states.reshape(len(states), -1)
+        return np.array([key in self._points for key in _keys(flat)], dtype=bool)
 
 
 @final
 class Reservoir:
-    """Where the policy lives: some states of the last rollouts, none of them constrained.
+    """Where the policy lives: some states of the last rollouts, none of them a constrained point.
 
     Args:
         constraints: that are held.
@@ -242,18 +250,23 @@ class Reservoir:
         """Seen so far."""
         return self._rollouts
 
-    @property
-    def references(self) -> References | None:
-        """At present; None if there is no state of which no constraint speaks."""
+    def references(self, policy: Policy, regional: Sequence[Regional]) -> References | None:
+        """At present; None if there is no state at which nothing asks for a change.
+
+        Args:
+            policy: as it is before it is held.
+            regional: the constraints on regions.
+        """
         origin = "of the last rollouts" if self._rollouts else self._origin
-        return References(self._states, origin) if len(self._states) else None
+        settled = self._states[~asked_to_change(policy, regional, self._states)]
+        return References(settled, origin) if len(settled) else None
 
     def add(self, states: ArrayLike) -> None:
         """What a rollout (n, *observation_shape) has visited."""
         # Few of them before anything is made of them: a rollout of images is large.
         some = spread(np.asarray(states)[::_EVERY], _EVERY * _ENTER)
         visited = some.astype(np.float64).reshape(len(some), *self._states.shape[1:])
-        new = spread(visited[~self._places.contain(visited)], _ENTER)
+        new = spread(visited[~self._places.are_at(visited)], _ENTER)
         self._states = np.concatenate([spread(self._states, _KEPT), new])[-_KEPT:]
         self._rollouts += 1
 
@@ -268,6 +281,19 @@ class Reservoir:
             return
         self._rollouts = int(tensor(memory, "rollouts", (1,), "int64")[0])
         self._states = tensor(memory, "references", (None, *self._states.shape[1:]))
+
+
+def asked_to_change(policy: Policy, regional: Sequence[Regional], states: Array) -> Mask:
+    """At which states (n, *observation_shape) the policy breaks what a region asks for (n,)."""
+    asked = np.zeros(len(states), dtype=bool)
+    if not len(states):
+        return asked
+    flat = states.reshape(len(states), -1)
+    for one in regional:
+        inside = np.flatnonzero(one.region.contains(flat))
+        if len(inside):
+            asked[inside] |= violations_at(policy, one, flat[inside]) > 0.0
+    return asked
 
 
 def spread(states: Array, count: int) -> Array:
