@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from handrail.constraints import Between as Between
     from handrail.constraints import Constraint as Constraint
     from handrail.constraints import Equal as Equal
+    from handrail.constraints import LikelyWithin as LikelyWithin
     from handrail.constraints import Linear as Linear
     from handrail.constraints import Lipschitz as Lipschitz
     from handrail.constraints import Mean as Mean
@@ -104,6 +105,7 @@ _NAMES = {
         "Between",
         "Constraint",
         "Equal",
+        "LikelyWithin",
         "Linear",
         "Lipschitz",
         "Mean",

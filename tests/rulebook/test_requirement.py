@@ -152,3 +152,50 @@ def test_any_of() -> None:
     rows = rule.rows_at(np.array([[0.0, 0.0, 0.15, 0.0]]), 2)
     np.testing.assert_allclose(rows.lower, [0.6, 0.65, 2.0])
     np.testing.assert_array_equal(rows.alternative, [0, 1, 2])
+
+
+DRAWN = """
+environment: Pendulum-v1
+observations: [x, y, speed]
+actions: {torque: [-2, 2]}
+constraints:
+  - name: a
+    region: {x: [0.9, 1], y: [-0.1, 0.1], speed: 0}
+    require: REQUIRED
+settings: {network: {hidden: [32], std: 0.1}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high", "probability"),
+    [
+        ("P(torque >= 0) >= 0.99", 0.0, np.inf, 0.99),
+        ("P( 0.5 <= torque ) >= 0.9", 0.5, np.inf, 0.9),
+        ("P (torque ≥ 0.5) ≥ 0.9", 0.5, np.inf, 0.9),
+        ("P(-1 <= torque <= 0.5) >= 0.9", -1.0, 0.5, 0.9),
+        ("P(torque <= 0) <= 0.25", 0.0, np.inf, 0.75),
+        ("P(torque >= 1) <= 0.25", -np.inf, 1.0, 0.75),
+    ],
+)
+def test_ranges_of_drawn_actions(text: str, low: float, high: float, probability: float) -> None:
+    book = parse(DRAWN.replace("REQUIRED", text), "pendulum")
+    (rule,) = book.constraints
+    assert isinstance(rule, hr.LikelyWithin)
+    assert (rule.low, rule.high, rule.probability) == (low, high, probability)
+    assert (rule.action, rule.name) == (0, "a")
+
+
+def test_weighted_sums_of_drawn_actions() -> None:
+    text = DRAWN.replace("REQUIRED", "P(2*torque >= 1) >= 0.9")
+    (rule,) = parse(text, "pendulum").constraints
+    assert isinstance(rule, hr.LikelyWithin)
+    assert rule.action == {0: 2.0}
+
+
+def test_drawn_actions_of_a_file_are_held_and_proven() -> None:
+    book = parse(DRAWN.replace("REQUIRED", "P(torque >= 0) >= 0.99"), "pendulum")
+    agent = hr.make_agent(book)
+    assert hr.certify(agent.policy, book).certified
+    evaluation = agent.evaluate(episodes=1)
+    assert evaluation.satisfied
+    assert book.sentences[0].startswith("a: P(torque >= 0) >= 0.99 ")

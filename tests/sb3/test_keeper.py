@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
 from torch import nn
 
 import handrail as hr
@@ -139,3 +140,56 @@ class TestNoLongerTheSameNetwork:
         monkeypatch.setattr(model.policy, "predict", lambda *_, **__: (np.array([0]), None))
         with pytest.raises(hr.errors.InvalidPolicy, match="it has a `predict` of its own instead"):
             keeper.hold()
+
+
+def test_ranges_of_drawn_actions_follow_the_noise() -> None:
+    """Whatever log_std becomes, what acts draws from the range as often as was asked."""
+    place = hr.Box([0.9, -0.3, -1.0], [1.0, 0.3, 1.0])
+    rule = hr.LikelyWithin(0.95, 0, place, low=-0.5, high=4.0)
+    model = PPO(
+        *("MlpPolicy", "Pendulum-v1"),
+        n_steps=64,
+        n_epochs=20,
+        learning_rate=0.02,
+        seed=0,
+        device="cpu",
+        policy_kwargs={"ortho_init": False, "log_std_init": -0.5},
+    )
+    states = np.concatenate([place.corners, place.sample(500, np.random.default_rng(0))])
+    seen: list[tuple[float, float]] = []
+
+    class Witness(BaseCallback):
+        """Asks Stable-Baselines3 itself for the distribution that it draws from."""
+
+        def _on_step(self) -> bool:
+            policy: Any = self.model.policy
+            with torch.no_grad():
+                drawn = policy.get_distribution(
+                    torch.as_tensor(states, dtype=torch.float32)
+                ).distribution
+            ends = [drawn.cdf(torch.full((len(states), 1), end)).double() for end in (-0.5, 4.0)]
+            seen.append((float((ends[1] - ends[0]).min()), float(drawn.stddev[0, 0])))
+            return True
+
+    rail = Handrail([rule])
+    model.learn(320, callback=[rail, Witness()])
+    chances, deviations = zip(*seen, strict=True)
+    assert len(set(deviations)) == 5  # another one in every rollout
+    assert max(deviations) / min(deviations) > 1.1
+    assert min(chances) >= 0.95 - 1e-6  # rounding of float32
+    assert rail.worst_violation <= 0.0
+    policy = policy_of(model)
+    assert hr.measure(policy, [rule]).satisfied
+    with torch.no_grad():
+        model.policy.log_std.fill_(0.05)
+    assert policy.std.tolist() == pytest.approx([np.exp(0.05)])  # type: ignore[attr-defined]
+    assert not hr.measure(policy, [rule]).satisfied
+
+
+def test_a_range_that_the_noise_outgrows_is_refused() -> None:
+    rule = hr.LikelyWithin(0.99, 0, hr.Points([[1.0, 0.0, 0.0]]), -0.5, 0.5, "gently")
+    model = PPO("MlpPolicy", "Pendulum-v1", n_steps=64, seed=0, device="cpu")
+    with pytest.raises(
+        hr.errors.InvalidConstraint, match="'gently' cannot hold with a standard deviation of 1:"
+    ):
+        model.learn(64, callback=Handrail([rule]))

@@ -158,16 +158,18 @@ def test_a_network_of_ones_own_that_acts_by_its_layers_is_none_of_these() -> Non
     assert probabilities(model, CARTPOLE_STATES)[[0, 1], [0, 1]].min() >= 0.95 - REQUIRED
 
 
-def test_the_noise_is_a_copy() -> None:
+def test_the_noise_is_that_of_the_model() -> None:
     model = ppo("Pendulum-v1")
     policy = policy_of(model)
+    other = policy.with_module(policy.module)
     assert isinstance(policy, hr.GaussianPolicy)
+    assert isinstance(other, hr.GaussianPolicy)
+    assert policy.std.tolist() == [1.0]
     network: Any = model.policy
     network.log_std.data += 1.0
-    assert policy.std.tolist() == [1.0]
-    again = policy_of(model)
-    assert isinstance(again, hr.GaussianPolicy)
-    np.testing.assert_allclose(again.std, np.e, rtol=1e-6)
+    for one in (policy, other, policy_of(model)):
+        assert isinstance(one, hr.GaussianPolicy)
+        np.testing.assert_allclose(one.std, np.e, rtol=1e-6)
 
 
 class TestHooks:

@@ -29,6 +29,7 @@ from handrail.constraints.expansion import (
     refuse_wrong_types,
     weighted_range,
 )
+from handrail.constraints.likely_range import LikelyWithin
 from handrail.constraints.output_bounds import AtLeast, AtMost, Between, Bounded, Equal, looked_at
 from handrail.constraints.pair import Difference, Paired, Twin
 from handrail.constraints.preference import Prefer
@@ -72,6 +73,7 @@ __all__ = [
     "Equal",
     "Expansion",
     "FreshMeasurement",
+    "LikelyWithin",
     "Linear",
     "Lipschitz",
     "Mean",

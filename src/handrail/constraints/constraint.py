@@ -20,7 +20,7 @@ from handrail.constraints.amount import Amount, Asked, Demand
 from handrail.constraints.rows import Rows
 from handrail.errors import ActionSum, InvalidConstraint
 from handrail.formulas import StateFunction, function_from
-from handrail.policies import MEAN, PROBABILITY, Quantity
+from handrail.policies import MEAN, PROBABILITY, Policy, Quantity
 from handrail.regions import Place, Points, Region, region_from
 
 
@@ -106,6 +106,11 @@ class Constraint(ABC):
     def rows(self, n_actions: int) -> Rows:
         """The constraint at `states`, as linear functionals of the policy's outputs (H1)."""
 
+    def for_policy(self, policy: Policy) -> Constraint:
+        """What it asks of this policy as it is now: itself, unless that depends on the noise."""
+        del policy
+        return self
+
 
 @final
 @dataclass(frozen=True)
@@ -165,6 +170,18 @@ class PlacedConstraint(Constraint):
     def demands(self, n_actions: int) -> Sequence[Demand] | None:
         """What it says at every state, all of it; None if it relates several of them."""
         del n_actions
+        return None
+
+    def asked_of_actions(self, n_actions: int) -> Sequence[Demand] | None:
+        """What a single action must meet not to go against it; None if it relates several states.
+
+        In the outputs of a policy that always takes the action.
+        """
+        return self.demands(n_actions)
+
+    @property
+    def left_to_chance(self) -> float | None:
+        """The share of draws that may go against it, where it says so itself."""
         return None
 
     def violated_at(self, states: Array, n_actions: int) -> Violated | None:

@@ -160,11 +160,13 @@ class _Place:
         name: of the constraint.
         steps: in it, their numbers.
         alternatives: one of which must be met; each is all of its demands.
+        left_to_chance: the share of actions that may meet none, where the constraint says so.
     """
 
     name: str
     steps: Indices
     alternatives: Sequence[Sequence[Demand]]
+    left_to_chance: float | None = None
 
     def against(self, states: Array, certain: Array, tolerance: float) -> Mask:
         """Which outputs (n, n_actions) of certain actions meet no alternative (n,)."""
@@ -185,6 +187,8 @@ class _Place:
 
     def allowed(self, states: Array) -> float | None:
         """The share that a single bound on a sum of probabilities leaves to the other actions."""
+        if self.left_to_chance is not None:
+            return self.left_to_chance
         if len(self.alternatives) > 1 or len(self.alternatives[0]) > 1:
             return None
         asked = self.alternatives[0][0].at(states)
@@ -201,7 +205,7 @@ def _places(constraint: Constraint, visited: _Visited, n_actions: int) -> list[_
     if not isinstance(constraint, PlacedConstraint):
         return _places_of_rows(constraint.rows(n_actions), visited)
     parts = constraint.alternatives if isinstance(constraint, AnyOf) else [constraint]
-    alternatives = [demands for one in parts if (demands := one.demands(n_actions))]
+    alternatives = [demands for one in parts if (demands := one.asked_of_actions(n_actions))]
     if len(alternatives) < len(parts):
         return []
     where = constraint.where
@@ -211,7 +215,7 @@ def _places(constraint: Constraint, visited: _Visited, n_actions: int) -> list[_
         if isinstance(where, Points)
         else np.flatnonzero(where.contains(visited.flat))
     )
-    place = _Place(constraint.name, steps, alternatives)
+    place = _Place(constraint.name, steps, alternatives, constraint.left_to_chance)
     return [place] if (is_region or len(steps)) and place.can_be_met(constraint.states) else []
 
 

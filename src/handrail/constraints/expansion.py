@@ -122,6 +122,7 @@ def expand(constraints: Sequence[Constraint], policy: Policy) -> Expansion:
             "a model of Stable-Baselines3, take handrail.sb3.policy_of(model)."
         )
     refuse_wrong_types(constraints)
+    constraints = [one.for_policy(policy) for one in constraints]
     _refuse_repeated_names(constraints)
     _refuse_different_shapes(constraints)
     first = constraints[0]
@@ -176,7 +177,8 @@ def refuse_wrong_types(constraints: Sequence[Constraint]) -> None:
         if not isinstance(constraint, Constraint):
             raise InvalidConstraint(
                 "Expected constraints (AtLeast, AtMost, Equal, Between, Prefer, AnyOf, Monotone, "
-                f"Lipschitz, Linear, Symmetric), but got {type(constraint).__name__}."
+                "Lipschitz, LikelyWithin, Linear, Symmetric), but got "
+                f"{type(constraint).__name__}."
             )
 
 

@@ -11,9 +11,10 @@ import gymnasium as gym
 from numpy.typing import ArrayLike, NDArray
 
 from handrail._threads import one_thread
-from handrail.constraints import Tolerance, expand
+from handrail.constraints import Amount, Bounded, Tolerance, expand
 from handrail.enforcement import (
     Enforcement,
+    Enforcer,
     Memory,
     Rail,
     impossible_at_one_state,
@@ -143,15 +144,30 @@ class Keeper:
     def __init__(
         self, policy: Policy, spaces: tuple[gym.Space[Any], gym.Space[Any]], terms: Terms
     ) -> None:
-        self.policy = policy
+        self.policy, self._terms = policy, terms
         self.constraints = given = constraints_of(terms.constraints, spaces)
-        expansion = expand(given, policy)
-        self._fixed = expansion.fixed
-        self.enforcer = make_enforcer(expansion, terms.selection, policy, terms.tolerance)
+        self.enforcer = self._made_enforcer()
         first = references_before_experience(terms.references, spaces[0], terms.constraints)
         names = observation_names(terms.constraints)
         self._rail = Rail(self.enforcer, given, first, terms.reach, ADVICE_AT_FIRST, names)
         self._lookout: Lookout | None = None
+
+    def _made_enforcer(self) -> Enforcer:
+        """Of what the constraints ask of the policy as it draws now."""
+        expansion = expand(self.constraints, self.policy)
+        self._fixed = expansion.fixed
+        self._moved_bounds = self._bounds_by_noise()
+        return make_enforcer(expansion, self._terms.selection, self.policy, self._terms.tolerance)
+
+    def _bounds_by_noise(self) -> list[tuple[Amount, Amount]]:
+        """On means, of the constraints whose bounds are those of the policy's noise."""
+        asked = [(one, one.for_policy(self.policy)) for one in self.constraints]
+        return [new.bounds for one, new in asked if new is not one and isinstance(new, Bounded)]
+
+    def _follow_noise(self) -> None:
+        """Whoever trains the policy changes its noise, too, and with it what is asked of means."""
+        if self._bounds_by_noise() != self._moved_bounds:
+            self.enforcer = self._rail.enforcer = self._made_enforcer()
 
     def reach(self) -> float:
         """How far the next holding may move the policy elsewhere."""
@@ -188,6 +204,7 @@ class Keeper:
         """
         start = perf_counter()
         with one_thread():
+            self._follow_noise()
             before = self.enforcer.measure(self.policy).worst_violation
             result = self._rail.hold(self.policy)
         if not result.satisfied:

@@ -11,7 +11,7 @@ from typing import Any, Literal, final
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from torch import nn
+from torch import Tensor, nn
 
 from handrail._types import Array
 from handrail.errors import InvalidPolicy, ShapeMismatch
@@ -28,8 +28,9 @@ from handrail.settings import DEFAULT_STD
 class GaussianPolicy(MeanPolicy):
     """a ~ N(module(s), std²), every dimension on its own; environments clip it to their range.
 
-    Constraints are about the mean. The standard deviation is declared, not learned: next to the
-    thousands of weights that move the mean, a plain gradient step would hardly change it.
+    Constraints are about the mean, or about where drawn actions lie. The standard deviation is
+    declared, not learned: next to the thousands of weights that move the mean, a plain gradient
+    step would hardly change it. That of a policy which others train is theirs (`following`).
 
     Args:
         module: maps a batch of observations (n, *observation_shape) to means (n, n_actions).
@@ -39,15 +40,37 @@ class GaussianPolicy(MeanPolicy):
     def __init__(self, module: nn.Module, std: float | Sequence[float]) -> None:
         super().__init__(module)
         try:
-            self.std = np.array(std, dtype=np.float64)
+            self._std = np.array(std, dtype=np.float64)
         except (TypeError, ValueError):
-            self.std = np.array(np.nan)
-        sound = np.isfinite(self.std).all() and (self.std > 0.0).all()
-        if self.std.ndim > 1 or not self.std.size or not sound:
+            self._std = np.array(np.nan)
+        sound = np.isfinite(self._std).all() and (self._std > 0.0).all()
+        if self._std.ndim > 1 or not self._std.size or not sound:
             raise InvalidPolicy(
                 f"The standard deviation must be a positive number, or one for each dimension of "
                 f"the action, but got {std!r}."
             )
+        self._log_std: Tensor | None = None
+
+    @classmethod
+    def following(cls, module: nn.Module, log_std: Tensor) -> GaussianPolicy:
+        """Whose standard deviation is exp(log_std), as it is whenever it is asked for.
+
+        Args:
+            module: as above.
+            log_std: (n_actions,), somebody else's parameter, which changes as it is trained.
+        """
+        policy = cls(module, log_std.detach().exp().double().tolist())
+        policy._log_std = log_std
+        return policy
+
+    @property
+    def std(self) -> Array:
+        """() of all dimensions, or (n_actions,) of each."""
+        if self._log_std is None:
+            return self._std
+        # In the precision in which whoever owns it draws.
+        std: Array = self._log_std.detach().exp().double().numpy(force=True)
+        return std
 
     @classmethod
     def mlp(
@@ -106,7 +129,9 @@ class GaussianPolicy(MeanPolicy):
 
     def with_module(self, module: nn.Module) -> GaussianPolicy:
         """The same noise around the means of another network."""
-        return GaussianPolicy(module, self.std.tolist())
+        if self._log_std is not None:
+            return GaussianPolicy.following(module, self._log_std)
+        return GaussianPolicy(module, self._std.tolist())
 
     def head(self, raw: Array) -> Array:
         """Itself."""

@@ -223,6 +223,7 @@ def _check_head(path: Path, document: _Document, policy: Policy) -> None:
 
 def _question(policy: Policy, constraint: Constraint, tolerance: float) -> dict[str, Any]:
     """What was asked, in plain values."""
+    constraint = constraint.for_policy(policy)
     assert isinstance(constraint, PlacedConstraint)  # `certify` refuses others
     n_actions = policy.outputs(constraint.states[:1]).shape[1]
     head = {"name": constraint.name, "place": _place(constraint), "tolerance": tolerance}

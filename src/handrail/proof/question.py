@@ -135,6 +135,7 @@ def certify_from(
     Only for callers who can answer for the cells: those of an earlier proof of the same region.
     """
     check_tolerance(tolerance, zero=True)
+    constraint = constraint.for_policy(policy)
     if not isinstance(constraint, PlacedConstraint):
         raise _relates_states(constraint)
     start = perf_counter()

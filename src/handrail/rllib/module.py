@@ -44,8 +44,8 @@ def policy_of(module: RLModule) -> Policy:
 
     Args:
         module: of PPO, as a learner has it or as an env runner does. Of continuous actions, these
-            are the means before they are clipped, and `std` is a copy of what log_std says now: it
-            does not follow a module that learns on.
+            are the means before they are clipped, and `std` is what log_std says whenever it is
+            asked for.
     """
     if not isinstance(module, RLModule):
         raise InvalidPolicy(
@@ -146,4 +146,4 @@ def _by_distribution(module: RLModule, layers: nn.Sequential) -> Policy:
             "means cannot be changed alone. Use config.rl_module(model_config="
             '{"free_log_std": True, "vf_share_layers": False}).'
         )
-    return GaussianPolicy(layers, module.pi.log_std.detach().exp().double().tolist())
+    return GaussianPolicy.following(layers, module.pi.log_std)

@@ -22,9 +22,12 @@ from handrail.rulebook.region_schema import OTHERS, SHAPES
 from handrail.rulebook.requirement import (
     Alternatives,
     DeclaredActions,
+    LikelyRequirement,
     Preference,
     Requirement,
     barrier_requirement,
+    is_about_draws,
+    parse_likely,
     parse_preference,
     parse_requirement,
     refuse_out_of_range,
@@ -54,7 +57,9 @@ from handrail.rulebook.states_entry import (
 from handrail.rulebook.symmetry import Symmetry, read_symmetry
 
 # What an entry asks for, whichever key it stands under.
-Required: TypeAlias = Requirement | Preference | Alternatives | Symmetry | SlopeRequirement
+Required: TypeAlias = (
+    Requirement | LikelyRequirement | Preference | Alternatives | Symmetry | SlopeRequirement
+)
 
 
 @final
@@ -280,10 +285,16 @@ def _any_of(
     parts = dict[tuple[object, ...], Requirement | Preference]()
     for index, one in enumerate(alternatives):
         own = source.spot((*path, "any of", index))
-        if isinstance(one, str):
-            part: Requirement | Preference = _parse(own, one, file)
-        else:
-            part = _parse_preference(own, one.prefer, file)
+        part = (
+            _parse(own, one, file)
+            if isinstance(one, str)
+            else _parse_preference(own, one.prefer, file)
+        )
+        if isinstance(part, LikelyRequirement):
+            raise own.error(
+                f"{part.text!r} is about drawn actions, and cannot be one of several alternatives. "
+                "Require it, or choose between bounds on means."
+            )
         if parts.setdefault(part.key, part) is not part:
             raise own.error(f"{part.text!r} is among the alternatives already. Remove it.")
     return _Group(spot, Alternatives(tuple(parts.values())), list(table.rows))
@@ -292,7 +303,7 @@ def _any_of(
 def _groups_of_rows(table: StatesTable, file: File) -> list[_Group]:
     """Rows with the same requirement make one constraint."""
     groups: dict[tuple[object, ...], _Group] = {}
-    parsed: dict[str, Requirement] = {}  # long tables repeat a few requirements
+    parsed: dict[str, Requirement | LikelyRequirement] = {}  # long tables repeat a few requirements
     for row in table.rows:
         if row.require not in parsed:
             if len(parsed) >= MAX_CONSTRAINTS:
@@ -331,9 +342,11 @@ def _too_many(spot: Spot) -> InvalidRulebook:
     )
 
 
-def _parse(spot: Spot, text: str, file: File) -> Requirement:
+def _parse(spot: Spot, text: str, file: File) -> Requirement | LikelyRequirement:
     actions = DeclaredActions.of(file.actions)
     try:
+        if is_about_draws(text):
+            return parse_likely(text, actions)
         return parse_requirement(text, actions, file.observations)
     except UnknownName as error:
         names = [*actions.names, *file.observations]

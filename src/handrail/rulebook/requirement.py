@@ -1,6 +1,7 @@
 """What a file requires of its actions: `right >= 0.95`, and the constraint that it becomes.
 
-Or what it prefers: `right`, `right over left`, `right over left by 1 + phi`.
+Or of drawn actions, noise included: `P(torque >= 0) >= 0.99`. Or what it prefers: `right`, `right
+over left`, `right over left by 1 + phi`.
 
 A requirement is bounds on a weighted sum of actions, read by the same parser as every formula. Both
 may depend on the observations: `force >= -12*phi - 3*phi_dot`. What no policy can do is refused
@@ -25,6 +26,7 @@ from handrail.constraints import (
     BarrierCondition,
     Between,
     Equal,
+    LikelyWithin,
     PlacedConstraint,
     Prefer,
     action_about,
@@ -48,6 +50,13 @@ from handrail.rulebook.schema import BarrierEntry
 _FORM = (
     "A requirement reads like: right >= 0.95, 0.2 <= left <= 0.4, 0.5*left + right <= 0.8, "
     "force >= 2*phi - 1."
+)
+
+_LIKELY = re.compile(r"P\s*\((?P<range>.*[<>=].*)\)\s*(?P<sign>[<>]=?|=+)\s*(?P<probability>.+)")
+
+_LIKELY_FORM = (
+    "What is required of drawn actions reads like: P(torque >= 0) >= 0.99, P(-1 <= torque <= 1) >= "
+    "0.9, P(torque <= 0) <= 0.01."
 )
 
 _PREFERENCE = re.compile(r"(?P<action>\S+)(?:\s+over\s+(?P<over>\S+))?(?:\s+by\s+(?P<by>\S.*))?")
@@ -130,6 +139,37 @@ class Requirement:
         if not is_bound(lower):
             return AtMost(upper, action, where, name, priority)
         return Between(lower, upper, action, where, name, priority)
+
+
+@final
+@dataclass(frozen=True)
+class LikelyRequirement:
+    """P(low ≤ Σ weight · drawn action ≤ high) ≥ probability.
+
+    Attributes:
+        weights: of each action that has one, by its index.
+        low: -inf for none.
+        high: +inf for none.
+        probability: the least.
+        text: as it was written.
+    """
+
+    weights: Mapping[int, float]
+    low: float
+    high: float
+    probability: float
+    text: str = field(compare=False)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for requirements that say the same."""
+        return ("likely", *sorted(self.weights.items()), self.low, self.high, self.probability)
+
+    def at(self, where: Place, name: str, priority: float) -> PlacedConstraint:
+        """The requirement at these states, as one of the library's constraints."""
+        alone = next(iter(self.weights)) if list(self.weights.values()) == [1.0] else None
+        action = self.weights if alone is None else alone
+        return LikelyWithin(self.probability, action, where, self.low, self.high, name, priority)
 
 
 @final
@@ -240,6 +280,65 @@ def _depending_on_state(
     )
 
 
+def is_about_draws(text: str) -> bool:
+    """Whether a requirement speaks of the probability of a range."""
+    return _LIKELY.fullmatch(_in_ascii(text)) is not None
+
+
+def parse_likely(text: str, actions: DeclaredActions) -> LikelyRequirement:
+    """A requirement on drawn actions.
+
+    Raises:
+        InvalidConstraint: if it cannot be read, or asks for what no policy can do.
+    """
+    read = _LIKELY.fullmatch(_in_ascii(text))
+    assert read is not None  # or nobody asks for it
+    if actions.ranges is None:
+        raise InvalidConstraint(
+            "P(…) of a range is about continuous actions, but those of this file are discrete: "
+            f"{', '.join(actions.names)}. Bound the probability of one: {actions.names[0]} >= 0.9."
+        )
+    try:
+        bounds = parse_bounds(read["range"], actions.names, "action")
+    except UnknownName:
+        raise
+    except InvalidFormula as error:
+        raise InvalidConstraint(f"{error} {_LIKELY_FORM}") from None
+    probability = _probability(read["probability"])
+    weights = {index: float(one) for index, one in enumerate(bounds.weights) if one != 0.0}
+    low, high = bounds.lower, bounds.upper
+    if read["sign"] == "<=":
+        low, high, probability = _complement(low, high, probability)
+    elif read["sign"] != ">=":
+        raise InvalidConstraint(f"a probability is bounded by >= or <=. {_LIKELY_FORM}")
+    return LikelyRequirement(weights, low, high, probability, " ".join(text.split()))
+
+
+def _in_ascii(text: str) -> str:
+    return " ".join(text.split()).replace("≥", ">=").replace("≤", "<=")
+
+
+def _probability(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidConstraint(f"{text!r} is not a probability. {_LIKELY_FORM}") from None
+
+
+def _complement(low: float, high: float, probability: float) -> tuple[float, float, float]:
+    """P(a ≤ 0) ≤ 0.01 is P(a ≥ 0) ≥ 0.99: a single number is never drawn."""
+    if math.isfinite(low) and math.isfinite(high):
+        raise InvalidConstraint(
+            "a range with two ends can be required, not ruled out: the rest of the numbers is on "
+            f"both sides of it. {_LIKELY_FORM}"
+        )
+    return (
+        high if math.isfinite(high) else -math.inf,
+        low if math.isfinite(low) else math.inf,
+        (1.0 - probability),
+    )
+
+
 def barrier_requirement(
     barrier: BarrierEntry, actions: DeclaredActions, observations: Sequence[str]
 ) -> Requirement:
@@ -329,7 +428,7 @@ def refuse_out_of_range(text: str, constraint: PlacedConstraint, actions: Declar
         for one in constraint.alternatives:
             refuse_out_of_range(one.name, one, actions)
         return
-    demands = constraint.demands(len(actions))
+    demands = constraint.asked_of_actions(len(actions))
     if actions.ranges is None or demands is None:  # slopes have no range
         return
     states = looked_at(constraint.where)

@@ -71,9 +71,9 @@ def policy_of(model: BaseAlgorithm) -> Policy:
     Args:
         model: PPO, A2C, SAC, TD3, DDPG, DQN, or sb3-contrib's TRPO, MaskablePPO or QR-DQN. Of
             MaskablePPO, these are the probabilities before any mask; of continuous actions, the
-            means before they are clipped, and `std` is a copy of what log_std says now: it does not
-            follow a model that learns on. Of SAC, TD3 and DDPG it is the deterministic action, in
-            its own units; of DQN and QR-DQN the greedy one, by the values of all actions.
+            means before they are clipped, and `std` is what log_std says whenever it is asked for.
+            Of SAC, TD3 and DDPG it is the deterministic action, in its own units; of DQN and QR-DQN
+            the greedy one, by the values of all actions.
     """
     if not isinstance(model, BaseAlgorithm):
         raise InvalidPolicy(
@@ -338,7 +338,7 @@ def _by_distribution(policy: ActorCritic, actor: nn.Module) -> Policy:
             "supported. Leave it at False."
         )
     if type(distribution) is DiagGaussianDistribution:
-        return GaussianPolicy(actor, policy.log_std.detach().exp().double().tolist())
+        return GaussianPolicy.following(actor, policy.log_std)
     remedy = (
         "Leave use_sde at False, and action_dist as Stable-Baselines3 makes it."
         if isinstance(policy.action_space, gym.spaces.Box | gym.spaces.Discrete)
