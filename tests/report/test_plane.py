@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import handrail as hr
 from handrail.errors import InvalidArgument
 from handrail.report.plane import Plane
+from handrail.report.subject import Domain, Subject
 from handrail.rulebook.rulebook import load_rulebook, parse
 from tests.report.figures import book, lean_left
 from tests.runs.test_run import TEXT
@@ -24,7 +26,8 @@ def test_planes_show_whole_regions() -> None:
     # All six share the range of x, so it is not what tells them apart.
     assert (plane.horizontal, plane.vertical) == (2, 3)
     assert plane.at[:2] == (0.0, 0.0)
-    assert plane.horizontal_range == pytest.approx((-0.64, 0.64))
+    # Regions end at ±0.4, the pole's angle is observed up to 24°.
+    assert plane.horizontal_range == pytest.approx((-np.radians(24), np.radians(24)))
     assert all(plane.section(one.region) for one in regions())  # type: ignore[attr-defined]
     over_x = Plane.of(rules, ("x", "phi"))
     assert over_x.horizontal_range == pytest.approx((-4.0, 4.0))
@@ -88,3 +91,21 @@ def test_planes_that_cannot_be_meant(
 ) -> None:
     with pytest.raises(InvalidArgument, match=message):
         Plane.of("cartpole", over, at)
+
+
+def test_a_plane_ends_where_observations_do() -> None:
+    """Of the file's environment, or of a learner's; constraints beyond are shown all the same."""
+    rules = replace(book([lean_left()]), picture=None)
+    assert Plane.of(rules, ("x", "phi")).vertical_range == pytest.approx((-0.33, -0.17))
+    wide = hr.AtLeast(0.6, 0, hr.Box([-4.7, 0, -0.5, -1], [4.7, 0, 0.4, 1]), name="wide")
+    plane = Plane.of(replace(rules, constraints=(wide,)), ("x", "phi"))
+    assert plane.horizontal_range == pytest.approx((-4.8, 4.8))
+    assert plane.vertical_range == pytest.approx((-0.5, np.radians(24)))
+    assert Plane.of([wide], ("observation 0", "observation 3")).horizontal_range[0] < -7.0
+    learner = hr.Reinforce("CartPole-v1", constraints=[hr.AtLeast(0.1, 0, wide.where, name="w")])
+    domain = Subject.of(learner, [wide]).domain
+    assert Plane.of(domain, ("observation 0", "observation 3")).horizontal_range == pytest.approx(
+        (-4.8, 4.8)
+    )
+    unknown = parse(TEXT.replace("environment: ", "environment: Nobody/"), "nobody")
+    assert np.isinf(Domain.of(unknown).limits).all()

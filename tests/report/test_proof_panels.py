@@ -165,3 +165,18 @@ def test_a_proof_needs_a_region() -> None:
     points = hr.AtLeast(0.6, 0, hr.Points([[0, 0, -0.3, 0]]))
     with pytest.raises(InvalidArgument, match="no constraint on a region that a proof can look"):
         proof_figure(LEANING, [points])
+
+
+def test_margins_of_slopes_are_in_units_of_their_own() -> None:
+    """The log-odds of action 0 fall by 10 per unit of φ."""
+    steady = hr.Lipschitz(12.0, 0, 2, PRISM_AT_THE_LEFT, name="steady")
+    rules = replace(book([]), constraints=(steady,), requirements=("",))
+    answers = certify_regions(LEANING, rules.constraints)
+    assert answers[0].cut(PLANE)[1].min() == pytest.approx(2.0, abs=1e-9)
+    figure = draw_answers(Domain.of(rules), answers, PLANE)
+    label = figure.axes[1].get_ylabel()
+    assert label == "certified everywhere in the cell:\nlog-odds per unit of phi inside the bound"
+    both = (hr.AtLeast(0.6, 0, PRISM_AT_THE_LEFT, name="left"), steady)
+    rules = replace(rules, constraints=both, requirements=("", ""))
+    figure = draw_answers(Domain.of(rules), certify_regions(LEANING, both), PLANE)
+    assert "log-odds / log-odds per unit of phi inside the bound" in figure.axes[1].get_ylabel()

@@ -45,6 +45,8 @@ class Plane:
     ) -> Plane:
         """A plane wide enough to show every constrained state and region.
 
+        A little wider, as far as observations go by the ranges of their space.
+
         Args:
             constraints: a list, a Rulebook, the path of a constraint file or a bundled one's name.
             over: the names of the two observations that vary, the horizontal one first; by default
@@ -140,12 +142,14 @@ def _index(domain: Domain, name: str) -> int:
 
 
 def _spanned(domain: Domain, across: int, up: int) -> Plane:
-    low, high = domain.extent
+    (low, high), (lowest, highest) = domain.extent, domain.limits
 
     def around(index: int) -> tuple[float, float]:
         bottom, top = float(low[index]), float(high[index])
         margin = 0.3 * (top - bottom) or 0.5 * abs(top) or 0.5
-        return bottom - margin, top + margin
+        # Not beyond what can be observed, unless constraints are.
+        least, most = min(float(lowest[index]), bottom), max(float(highest[index]), top)
+        return max(bottom - margin, least), min(top + margin, most)
 
     at = tuple(_middle(domain, across, up).tolist())
     return Plane(at, across, up, around(across), around(up))

@@ -13,7 +13,15 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import Normalize, to_rgba
 
 from handrail._types import Array
-from handrail.constraints import Constraint, Paired, Rows, counted, expand, is_bound
+from handrail.constraints import (
+    Constraint,
+    Paired,
+    Rows,
+    SlopeBounded,
+    counted,
+    expand,
+    is_bound,
+)
 from handrail.errors import InvalidArgument, InvalidConstraint, InvalidPolicy
 from handrail.policies import Policy, Quantity
 from handrail.proof import Budget, Certificate, Leaves, Watch, at_least, at_most, certify
@@ -79,12 +87,21 @@ class Answer:
         certificate: what a proof said.
         quantity: of what.
         sides: its bounds; none if it is about more than one action.
+        along: the observation that a slope is in; None if it is about outputs themselves.
     """
 
     region: Region
     certificate: Certificate
     quantity: Quantity
     sides: tuple[Side, ...]
+    along: int | None = None
+
+    def unit(self, domain: Domain) -> str:
+        """Of its margins, in words."""
+        unit = self.quantity.margin_unit
+        return (
+            unit if self.along is None else f"{unit} per unit of {domain.observations[self.along]}"
+        )
 
     @property
     def leaves(self) -> tuple[Leaves, ...]:
@@ -149,9 +166,11 @@ def certify_regions(
             # A network, a curve or a relation of states that no proof can look into.
             continue
         rows = one.rows_at(one.region.cover(1))
-        # A difference from something else is no value that a colour bar could name.
-        sides = () if isinstance(one.constraint, Paired) else _sides(certificate, rows)
-        answers.append(Answer(one.region, certificate, rows.quantity, sides))
+        # A difference from something else, or a slope, is no value that a colour bar could name.
+        named = not isinstance(one.constraint, Paired | SlopeBounded)
+        sides = _sides(certificate, rows) if named else ()
+        along = one.constraint.in_ if isinstance(one.constraint, SlopeBounded) else None
+        answers.append(Answer(one.region, certificate, rows.quantity, sides, along))
     return tuple(answers)
 
 
@@ -315,7 +334,7 @@ def _shades(bounds: Array) -> ScalarMappable:
 
 def _label_bar(bar: Colorbar, domain: Domain, answers: Sequence[Answer]) -> None:
     """Margins; and the values they mean, where every bound is one of few on one action."""
-    unit = answers[0].quantity.margin_unit  # that of the policy
+    unit = " / ".join(dict.fromkeys(literal(one.unit(domain)) for one in answers))
     ticks = [tick for tick in _TICKS if np.sqrt(tick) <= bar.mappable.norm.vmax]
     heights = list(np.sqrt(ticks))
     bar.set_ticks(heights, labels=[f"+{tick:g}" if tick else "0" for tick in ticks])

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
+import gymnasium as gym
 import numpy as np
 
 from handrail._types import Array
 from handrail.constraints import Bounded, Constraint, PlacedConstraint, bound_in_words
-from handrail.errors import InvalidArgument
+from handrail.errors import InvalidArgument, InvalidRulebook
 from handrail.learning import Learner
-from handrail.policies import Policy
+from handrail.policies import Policy, finite_ranges
 from handrail.regions import Region
 from handrail.rulebook import AnyConstraints, Picture, Rulebook, load_constraints
 from handrail.runs import Run, open_runs
@@ -33,6 +35,7 @@ class Domain:
         ranges: (from, to) of each continuous action, where a file says so.
         picture: the plane that a file wants to be shown.
         rulebook: the file, if there is one.
+        space: of the observations, where somebody knows it; else the file's environment does.
     """
 
     constraints: tuple[Constraint, ...]
@@ -42,6 +45,7 @@ class Domain:
     ranges: tuple[tuple[float, float], ...] | None = None
     picture: Picture | None = None
     rulebook: Rulebook | None = field(default=None, repr=False)
+    space: gym.Space[Any] | None = None
 
     @classmethod
     def of(cls, given: AnyConstraints | Domain) -> Domain:
@@ -87,6 +91,27 @@ class Domain:
         blocks += [np.stack(region.bounds) for region in self.regions]
         corners = np.concatenate(blocks) if blocks else np.zeros((1, len(self.observations)))
         return corners.min(axis=0), corners.max(axis=0)
+
+    @cached_property
+    def limits(self) -> tuple[Array, Array]:
+        """Between which each observation is, as its space declares; infinite where it does not."""
+        space = self.space or self._space_of_file()
+        if isinstance(space, gym.spaces.Box) and math.prod(space.shape) == len(self.observations):
+            low, high = finite_ranges(space)
+            return low, high
+        anything = np.full(len(self.observations), np.inf)
+        return -anything, anything
+
+    def _space_of_file(self) -> gym.Space[Any] | None:
+        """None where there is no file, or nobody has registered its environment here."""
+        try:
+            env = None if self.rulebook is None else self.rulebook.make_environment()
+        except InvalidRulebook:
+            return None
+        if env is None:
+            return None
+        env.close()
+        return env.observation_space
 
     def required(self, constraint: Constraint) -> str:
         """What a constraint asks for: as its file says it, or its bounds."""
@@ -135,6 +160,7 @@ class Subject:
         active = [np.zeros((0, len(domain.observations)))]
         if isinstance(shown, Learner):
             active += shown.active_states
+            domain = replace(domain, space=shown.player.spaces[0])
             return cls(shown.policy, domain, np.concatenate(active), shown.settings.seed)
         seed = 0 if domain.rulebook is None else domain.rulebook.settings.seed
         return cls(shown, domain, np.concatenate(active), seed)
