@@ -25,7 +25,7 @@ from handrail.enforcement.enforcer import (
 )
 from handrail.enforcement.exchange import Exchange
 from handrail.learning.reinforce import Reinforce
-from handrail.proof.question import certify
+from handrail.proof.judgement import certify
 from handrail.rulebook.rulebook import parse
 from handrail.runs.metrics import METRICS
 from handrail.runs.run import Run

@@ -25,8 +25,9 @@ from handrail.policies import (
     Residual,
     Scaler,
 )
+from handrail.proof.judgement import certify
 from handrail.proof.margin import LinearMargin, SoftmaxMargin, at_least, at_most
-from handrail.proof.question import certify, provable_layers
+from handrail.proof.question import provable_layers
 from handrail.proof.relaxation import Relaxation
 from handrail.proof.rounding import FLOAT64, Rounding
 from handrail.proof.vertex_bound import VertexBound

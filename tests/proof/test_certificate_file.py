@@ -13,7 +13,7 @@ import torch
 import handrail as hr
 from handrail._storage import read_sealed, write_sealed
 from handrail.proof.certificate_file import verify_certificates, weights_hash, write_certificates
-from handrail.proof.question import certify
+from handrail.proof.judgement import certify
 from tests.conftest import small_policy, spaces
 
 REGION = hr.Box([-0.5, 0.0, -0.2], [0.5, 0.0, 0.2])

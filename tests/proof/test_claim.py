@@ -11,7 +11,8 @@ import handrail as hr
 from handrail.policies import MEAN
 from handrail.proof import at_least
 from handrail.proof.claim import JointBound
-from handrail.proof.question import certify, provable_layers
+from handrail.proof.judgement import certify
+from handrail.proof.question import provable_layers
 from handrail.proof.relaxation import Relaxation
 from handrail.regions import Cells
 from tests.conftest import small_policy

@@ -8,8 +8,9 @@ from handrail.proof.certificate_file import (
     verify_certificates,
     write_certificates,
 )
+from handrail.proof.judgement import certify
 from handrail.proof.margin import at_least, at_most
-from handrail.proof.question import certify, provable_layers
+from handrail.proof.question import provable_layers
 from handrail.proof.remainder import Remainder
 
 __all__ = [

@@ -20,7 +20,7 @@ from handrail.errors import InvalidRun
 from handrail.policies import Policy
 from handrail.proof.branch_and_bound import Budget
 from handrail.proof.certificate import Certificate
-from handrail.proof.question import certify, certify_from
+from handrail.proof.judgement import certify, certify_from
 from handrail.regions import Cells, ExactCover
 
 # Start over when the cells have become this many times more than a proof from scratch needed.

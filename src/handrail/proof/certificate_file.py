@@ -30,7 +30,8 @@ from handrail.errors import InvalidCertificate, InvalidRun
 from handrail.formulas import StateFunction
 from handrail.policies import Policy, pack_policy
 from handrail.proof.certificate import Certificate, Status
-from handrail.proof.question import certify, demands_of, parts_of
+from handrail.proof.judgement import certify
+from handrail.proof.question import demands_of, parts_of
 from handrail.proof.remainder import Remainder
 from handrail.regions import Points
 
