@@ -10,9 +10,11 @@ import pytest
 
 import handrail as hr
 from handrail.errors import InvalidArgument
+from handrail.studio import workbench
 from handrail.studio.engine import Inbox, Target
-from handrail.studio.jobs import ExportPolicy
-from handrail.studio.messages import ExportFormat
+from handrail.studio.jobs import ExportPolicy, HoldProven
+from handrail.studio.messages import ExportFormat, Verdict
+from handrail.studio.verdicts import EntryProof
 from handrail.studio.workbench import Workbench
 from tests.studio.conftest import TEXT
 from tests.studio.test_workbench import CONFLICT
@@ -76,3 +78,28 @@ def test_a_policy_that_does_not_obey_is_not_exported(bench: Workbench, tmp_path:
     with pytest.raises(InvalidArgument, match="The text is not valid, so no policy obeys it"):
         exported(bench, tmp_path / "lean.npz", "numpy")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_proof_has_found_broken_is_not_exported(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However good it looked where it was tried."""
+    broken = Verdict(entry=0, status="violated", violation=0.1, words="violated by 0.1 at (0, 0)")
+    monkeypatch.setattr(workbench, "prove_entry", lambda *_: EntryProof(broken))
+    bench.prove(2, lambda: None)
+    with pytest.raises(InvalidArgument, match=r"not exported: violated by 0\.1 at \(0, 0\)"):
+        exported(bench, tmp_path / "lean.npz", "numpy")
+
+
+def told_by(bench: Workbench, text: str) -> list[Any]:
+    told: list[Any] = []
+    HoldProven(3, text, None).run(bench, Inbox(), told.append)
+    return told
+
+
+def test_a_policy_is_held_with_a_proof_or_as_before(bench: Workbench) -> None:
+    drawing, held = told_by(bench, TEXT)
+    assert (drawing.revision, held.revision, held.satisfied) == (3, 3, True)
+    _, note, held = told_by(bench, CONFLICT)
+    assert note.text.startswith("It could not be held with a proof. 'push right' and 'push left'")
+    assert (held.revision, held.satisfied, held.conflict) == (3, False, [0, 1])

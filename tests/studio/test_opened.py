@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 import handrail as hr
 from handrail.errors import InvalidArgument, InvalidRulebook
-from handrail.rulebook import parse
+from handrail.rulebook import parse, with_settings
 from handrail.runs import make_policy
 from handrail.studio import Opened
 from handrail.studio.opened import FileTaken
+from handrail.studio.workbench import Workbench
 from tests.studio.conftest import TEXT
+
+STATE = [0.0, 0.0, 0.15, 0.0]
 
 
 def test_a_file_is_saved_to_itself(tmp_path: Path) -> None:
@@ -62,6 +66,44 @@ def test_a_policy_brings_its_constraints_or_needs_some(tmp_path: Path) -> None:
     assert whole.on_disk is None
     with pytest.raises(InvalidArgument, match="here the constraint file itself was given"):
         Opened.of("cartpole", "cartpole", None)
+
+
+def held(opened: Opened) -> Workbench:
+    """What the page shows of it."""
+    target = opened.target
+    bench = Workbench(target)
+    drawing = bench.draw(0, target.text, None)
+    assert drawing.error == ""
+    assert bench.hold(0, 3).satisfied
+    return bench
+
+
+def test_a_studio_on_an_onnx_file_holds_the_policy_of_that_file(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    book = parse(TEXT, "lean.yaml")
+    policy = make_policy(with_settings(book, seed=5), book.make_environment())
+    before = policy.outputs([STATE])[0]
+    hr.export_onnx(policy, tmp_path / "lean.onnx", book)
+    opened = Opened.of(str(tmp_path / "lean.onnx"), None, None)
+    assert (opened.target.text, opened.file) == (TEXT, Path("lean.yaml"))
+    probed = held(opened).probe(STATE)
+    assert probed.before == pytest.approx(before, abs=1e-6)
+    assert probed.outputs[1] >= 0.9 > probed.before[1]
+
+
+def test_a_studio_on_a_model_holds_the_policy_of_that_model(tmp_path: Path) -> None:
+    sb3 = pytest.importorskip("stable_baselines3")
+    model = sb3.PPO("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": [16]}, seed=0)
+    model.save(tmp_path / "model.zip")
+    (tmp_path / "lean.yaml").write_text(TEXT)
+    with pytest.raises(InvalidArgument, match=r"model\.zip obey, .* --constraints FILE"):
+        Opened.of(str(tmp_path / "model.zip"), None, None)
+    opened = Opened.of(str(tmp_path / "model.zip"), str(tmp_path / "lean.yaml"), None)
+    probed = held(opened).probe(STATE)
+    observed = torch.tensor([STATE], dtype=torch.float32)
+    expected = model.policy.get_distribution(observed).distribution.probs
+    assert probed.before == pytest.approx(expected.detach().numpy()[0], abs=1e-6)
+    assert probed.outputs[1] >= 0.9 > probed.before[1]
 
 
 def test_what_is_neither_is_refused(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from handrail.studio import Opened, Session
 from handrail.studio.cards import names_of
 from handrail.studio.draft import Draft
 from handrail.studio.engine import Ended, Engine
-from handrail.studio.jobs import ExportPolicy
-from handrail.studio.messages import Document, Held, Note, Probed, RunsSeen, Trained
+from handrail.studio.jobs import AnswerText, ExportPolicy
+from handrail.studio.messages import Document, Drawing, Held, Note, Probed, RunsSeen, Trained
 from handrail.studio.requests import Add, Request, parsed
 from handrail.studio.session import Outbox, drawn_entry
 from handrail.studio.stage import view_of
@@ -148,6 +148,29 @@ def test_a_run_to_compare_with_is_one_of_those_beside_the_file(
     assert page.last(RunsSeen).compared == ""
     later = Listener(session)
     assert [one for one in later.told if isinstance(one, Trained)] == []
+
+
+def test_whoever_looks_around_meanwhile_sees_the_last_good_text(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[Any] = []
+    monkeypatch.setattr(Engine, "submit", lambda _, job: jobs.append(job))
+    session = Session(Opened.of(str(file), None, None))
+    view = view_of(Plane.of(BOOK))
+    look = {"kind": "look", "view": view.model_dump()}
+    session._on_report(Drawing(revision=0, names=names_of(BOOK), view=view))
+    ask(session, kind="text", text=TEXT + "# more\n")
+    ask(session, kind="text", text="nonsense")
+    session._on_report(Drawing(revision=1, names=names_of(BOOK), view=view))
+    session._on_report(Drawing(revision=2, error="no", line=1))
+    for _ in range(2):
+        ask(session, **look)
+        assert jobs.pop() == AnswerText(1, TEXT + "# more\n", view, resting=True)
+        session._on_report(Drawing(revision=1, names=names_of(BOOK), view=view))
+    ask(session, kind="text", text=TEXT)
+    assert jobs[-1] == AnswerText(3, TEXT, view, resting=True)
+    ask(session, **look)
+    assert jobs[-1] == AnswerText(3, TEXT, view, resting=True)
 
 
 async def begin(session: Session) -> None:

@@ -9,9 +9,11 @@ import pytest
 
 import handrail as hr
 from handrail.enforcement import references_before_experience
+from handrail.errors import InvalidArgument
 from handrail.report import Plane
 from handrail.rulebook import parse
 from handrail.runs import make_policy
+from handrail.studio import workbench
 from handrail.studio.engine import Superseded, Target
 from handrail.studio.messages import Map, View
 from handrail.studio.stage import view_of
@@ -76,6 +78,49 @@ def test_the_map_and_the_cursor_read_one_policy_also_while_a_conflict_stands(
         before = outputs_of(held.before).reshape(2, -1).T
         np.testing.assert_array_equal(before, [one.before for one in read])
         assert (held.map == held.before) == (not held.satisfied)
+
+
+def test_whoever_looks_elsewhere_sees_the_policy_that_is_there(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is held and proven once; the plane alone is another."""
+    bench.draw(0, TEXT, None)
+    first, proof = bench.hold(0, N), bench.prove(0, lambda: None)
+    influences = bench.influences(lambda: None)
+    for name in ("enforce", "prove_entry"):
+        monkeypatch.setattr(workbench, name, None)
+    view = View(across=2, up=3, across_range=(0, 0.2), up_range=(0, 0.1), at=[0, 0, 0, 0])
+    bench.draw(0, TEXT, view)
+    again, nearer = bench.hold(0, N), bench.prove(0, lambda: None)
+    assert again.model_copy(update={"map": first.map, "before": first.before}) == first
+    assert again.map is not None
+    assert again.map.view == view
+    corner = bench.probe([0, 0, 0.2, 0.1])
+    assert outputs_of(again.map)[:, -1, -1].tolist() == corner.outputs
+    assert nearer.verdicts == proof.verdicts
+    assert bench.influences(lambda: None) == influences
+
+
+def test_a_policy_is_held_with_a_proof_and_stays_so(bench: Workbench) -> None:
+    bench.draw(1, TEXT, None)
+    held = bench.hold_proven(1, N)
+    assert held.satisfied
+    assert [one.status for one in bench.prove(1, lambda: None).verdicts] == ["proven"] * 3
+    read = bench.probe([0.0, 0.0, 0.15, 0.0])
+    assert bench.hold(1, N) == held
+    assert bench.probe([0.0, 0.0, 0.15, 0.0]) == read
+
+
+def test_what_cannot_be_held_with_a_proof_is_said_why(bench: Workbench) -> None:
+    bench.draw(1, CONFLICT, None)
+    with pytest.raises(InvalidArgument, match=r"held with a proof\. 'push right' and"):
+        bench.hold_proven(1, N)
+    with pytest.raises(Superseded):
+        bench.probe([0.0, 0.0, 0.15, 0.0])
+    chosen = TEXT.replace("settings:", "settings:\n  selection: {strategy: maximum_deviation}")
+    bench.draw(2, chosen, None)
+    with pytest.raises(InvalidArgument, match="chooses states by maximum_deviation, and only"):
+        bench.hold_proven(2, N)
 
 
 def test_nothing_is_read_of_a_policy_that_is_not_held_yet(bench: Workbench) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 from typing_extensions import override
 
 from handrail._types import Array
+from handrail.errors import InvalidArgument
 from handrail.studio.engine import Inbox, Job, Report
 from handrail.studio.messages import ExportFormat, Note, ProofSeen, View
 
@@ -51,6 +52,38 @@ class AnswerText(Job):
         report(bench.hold(self.revision, FINE if self.resting else COARSE))
         if self.resting:
             inbox.put(ProveText(self.revision))
+
+
+@final
+@dataclass(frozen=True)
+class HoldProven(Job):
+    """Search on for a policy that is proven: a hand that moves would not wait for it.
+
+    Attributes:
+        revision: of the text, and of this answer to it alone.
+        text: as it is in the editor.
+        view: the plane.
+    """
+
+    revision: int
+    text: str
+    view: View | None
+
+    urgency: ClassVar[int] = 0
+
+    @override
+    def run(self, bench: Workbench, inbox: Inbox, report: Report) -> None:
+        drawing = bench.draw(self.revision, self.text, self.view)
+        report(drawing)
+        if drawing.error:
+            return
+        try:
+            held = bench.hold_proven(self.revision, FINE)
+        except InvalidArgument as error:
+            report(Note(what="failed", text=str(error)))
+            held = bench.hold(self.revision, FINE)
+        report(held)
+        inbox.put(ProveText(self.revision))
 
 
 @final
@@ -185,7 +218,6 @@ class ExportPolicy(Job):
 
     def _learner(self, bench: Workbench) -> str:
         """A file for `Reinforce.load`: it learns on from this policy, under these constraints."""
-        from handrail.errors import InvalidArgument  # noqa: PLC0415
         from handrail.learning import Reinforce  # noqa: PLC0415
         from handrail.studio.stage import copy_of, weights_of  # noqa: PLC0415
 

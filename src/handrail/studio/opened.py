@@ -169,7 +169,7 @@ def _constraints_of(policy: Path) -> tuple[str, str]:
 
     book = open_policy(policy, "The studio shows one policy").rulebook
     if book is not None:
-        return book.text, f"{book.name}.yaml"
+        return book.text, f"{book.name if policy.is_dir() else policy.stem}.yaml"
     raise InvalidArgument(
         f"What must the policy of {policy} obey, and what are its observations called? Give a "
         "constraint file: --constraints FILE."

@@ -143,6 +143,7 @@ class Order(PageMessage):
 
     kind: Literal[
         "undo", "redo", "restore", "discard", "interrupt", "python",
+        "hold_proven",
         "pause", "go_on", "stop", "forget_trained",
     ]  # fmt: skip
 

@@ -23,6 +23,7 @@ from handrail.studio.jobs import (
     Adopt,
     AnswerText,
     ExportPolicy,
+    HoldProven,
     ProbeState,
     TellPython,
     TellWeights,
@@ -127,6 +128,8 @@ class Session:
         self._saved = opened.target.text
         self._offered = self._offer()
         self._revision = 0
+        self._texts = {0: opened.target.text}  # by revision, from the last good one on
+        self._is_wrong = False
         self._view: View | None = None
         self._names: Names | None = None
         self._listeners: list[Listener] = []
@@ -198,16 +201,26 @@ class Session:
         if isinstance(report, FoundRuns):
             self._find(report.folders)
             return
-        if isinstance(report, Drawing) and not report.error:
-            self._names, self._view = report.names, report.view
+        if isinstance(report, Drawing):
+            self._drawn(report)
         if not isinstance(report, Note):
             self._last[_kind(report)] = report
         if isinstance(report, Trained) and report.status in ("stopped", "done"):
             self._engine.submit(FindRuns(self._opened.runs))
         self._tell(report)
 
+    def _drawn(self, drawing: Drawing) -> None:
+        if drawing.revision == self._revision:
+            self._is_wrong = bool(drawing.error)
+        if drawing.error:
+            return
+        self._names, self._view = drawing.names, drawing.view
+        self._texts = {one: text for one, text in self._texts.items() if one >= drawing.revision}
+
     def _ask(self, resting: bool) -> None:
-        self._engine.submit(AnswerText(self._revision, self._history.text, self._view, resting))
+        """For an answer to the newest text; while that is wrong, to the last good one."""
+        revision = min(self._texts) if self._is_wrong else self._revision
+        self._engine.submit(AnswerText(revision, self._texts[revision], self._view, resting))
 
     # ---- requests
 
@@ -294,6 +307,7 @@ class Session:
             "restore": self._restore,
             "discard": self._discard,
             "interrupt": self._interrupt,
+            "hold_proven": self._hold_proven,
             "python": lambda: self._engine.submit(TellPython()),
             "pause": lambda: self._stage.signal("pause"),
             "go_on": lambda: self._stage.signal("go_on"),
@@ -315,13 +329,18 @@ class Session:
         self._changed(resting, author)
 
     def _changed(self, resting: bool = True, author: str = "drawing") -> None:
-        self._revision += 1
+        self._next_revision()
         self._tell(self._document(author))
         self._ask(resting)
         if self._loop is not None:
             if self._keeping is not None:
                 self._keeping.cancel()
             self._keeping = self._loop.call_later(_KEEP_AFTER, self._keep)
+
+    def _next_revision(self) -> None:
+        self._revision += 1
+        self._texts[self._revision] = self._history.text
+        self._is_wrong = False
 
     def _document(self, author: str = "drawing") -> Document:
         history = self._history
@@ -387,6 +406,12 @@ class Session:
     def _interrupt(self) -> None:
         self._engine.end()
         self._tell(Note(what="said", text="Interrupted. The next change is computed afresh."))
+
+    def _hold_proven(self) -> None:
+        """Another policy, so another revision, though the text is the same."""
+        self._next_revision()
+        self._tell(self._document())
+        self._engine.submit(HoldProven(self._revision, self._history.text, self._view))
 
     # ---- behaviour
 

@@ -24,7 +24,7 @@ Key: TypeAlias = tuple[object, ...]
 
 
 @final
-@dataclass
+@dataclass(eq=False)
 class Stage:
     """A first policy, and where it acts.
 
@@ -34,8 +34,6 @@ class Stage:
         policy: the same, to be held.
         space: of observations.
         trained: whether the first one has learned: it is changed as little as possible elsewhere.
-        answered: the revision of the text that the policy is held to; None if it is to none.
-        refusal: why it cannot be held to that text; empty if it is.
     """
 
     key: Key
@@ -43,8 +41,6 @@ class Stage:
     policy: Policy
     space: Any
     trained: bool
-    answered: int | None = None
-    refusal: str = ""
     _before: dict[tuple[Plane, int], Map] = field(default_factory=dict)
 
     @classmethod

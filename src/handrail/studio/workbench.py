@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import final
+from typing import TypeAlias, final
 
 import numpy as np
 
@@ -47,6 +47,10 @@ _MOST_CELLS = 4000
 _REACH_OF_AN_EDIT = 0.0
 
 
+# What an answer is to: a first policy, and the revision of a text.
+_Question: TypeAlias = tuple[Stage, int, str]
+
+
 @final
 class Workbench:
     """A target's policy and the text that it is held to at present."""
@@ -57,7 +61,10 @@ class Workbench:
         self._book: Rulebook | None = None
         self._plane: Plane | None = None
         self._trained: list[Array] | None = None
+        self._held: tuple[_Question, Held] | None = None
+        self._proof: tuple[_Question, list[Verdict]] | None = None
         self._answers: list[tuple[int, Answer]] = []
+        self._influences: dict[int, str] = {}
         self._known: tuple[Rulebook, References | None] | None = None
 
     # ---- what a text says
@@ -96,30 +103,60 @@ class Workbench:
     def hold(self, revision: int, count: int) -> Held:
         """The policy held to the last good text, from its first weights, and maps of both.
 
+        It is held once for each revision: whoever looks at another plane sees the same policy.
+
         Args:
             revision: of the text.
             count: of states along each axis of the maps.
         """
+        if self._held is None or self._held[0] != self._question(revision):
+            book, _, _ = self._ready()
+            self._answer(revision, without_proof(book.settings.selection))
+        return self._with_maps(count)
+
+    def hold_proven(self, revision: int, count: int) -> Held:
+        """The same, searched on until it is proven.
+
+        Raises:
+            InvalidArgument: if that cannot be had; then it is to be held again.
+        """
+        book, _, _ = self._ready()
+        selection = book.settings.selection
+        if not isinstance(selection, Everywhere):
+            raise InvalidArgument(
+                f"The file chooses states by {selection.strategy}, and only `everywhere` can be "
+                "held with a proof."
+            )
+        proving = selection.model_copy(update={"prove": True, "on_unproven": "refuse"})
+        held = self._answer(revision, proving)
+        if not held.satisfied:
+            self._held = None
+            raise InvalidArgument(f"It could not be held with a proof. {held.words}")
+        return self._with_maps(count)
+
+    def _question(self, revision: int) -> _Question:
+        book, _, stage = self._ready()
+        return stage, revision, book.text
+
+    def _answer(self, revision: int, selection: Selection) -> Held:
+        """Without maps; from here on it is the policy that is shown."""
         start = perf_counter()
-        book, plane, stage = self._ready()
-        stage.answered = None
+        book, _, stage = self._ready()
+        self._held = None
         with one_thread():
-            result, refusal = self._enforced(stage.policy, book.constraints)
+            result, refusal = self._enforced(stage.policy, book.constraints, selection)
             satisfied = result is not None and result.satisfied
             if not satisfied:  # the page shows, reads, plays and exports one policy: that of before
                 restore(stage.policy, snapshot(stage.first))
             tolerance = result.tolerance if result is not None else 0.0
             verdicts = measured_verdicts(book, stage.policy, tolerance)
             clash = Clash() if satisfied else clash_of(book, stage.policy)
-            shown, before = map_over(plane, stage.policy, count), stage.map_before(plane, count)
         influence = None if result is None else result.influence
         moved = result is not None and satisfied and result.parameter_change
-        words = refusal if result is None else _verdict_in_words(result)
-        stage.answered, stage.refusal = revision, "" if satisfied else clash.words or words
-        return Held(
+        held = Held(
             revision=revision,
             satisfied=satisfied,
-            words=words,
+            words=refusal if result is None else _verdict_in_words(result),
             influence=influence.with_names(book.observations, book.actions)
             if influence is not None and moved
             else "",
@@ -128,9 +165,23 @@ class Workbench:
             conflict_words=clash.words,
             conflict_state=list(clash.state),
             seconds=perf_counter() - start,
-            map=shown,
-            before=before,
         )
+        self._held = self._question(revision), held
+        self._proof, self._influences = None, {}
+        return held
+
+    def _with_maps(self, count: int) -> Held:
+        """The last answer over the present plane."""
+        _, plane, stage = self._ready()
+        with one_thread():
+            shown, before = map_over(plane, stage.policy, count), stage.map_before(plane, count)
+        return self._last_answer().model_copy(update={"map": shown, "before": before})
+
+    def _last_answer(self) -> Held:
+        """Of the policy that is shown; there may be none yet."""
+        if self._held is None or self._held[0][0] is not self._stage:
+            raise Superseded
+        return self._held[1]
 
     def as_it_is(self, revision: int) -> Held:
         """What is known of the first policy, without holding it to anything; no map."""
@@ -152,7 +203,7 @@ class Workbench:
         return self._book, self._plane, self._stage
 
     def _enforced(
-        self, policy: Policy, constraints: Sequence[Constraint]
+        self, policy: Policy, constraints: Sequence[Constraint], selection: Selection
     ) -> tuple[Enforcement | None, str]:
         """From the first weights; what the library refuses is told in its own words."""
         book, _, stage = self._ready()
@@ -164,7 +215,7 @@ class Workbench:
                 constraints,
                 settings.tolerance,
                 self._references(),
-                without_proof(settings.selection),
+                selection,
                 reach=_REACH_OF_AN_EDIT if stage.trained else settings.reach,
             )
         except HandrailError as error:
@@ -187,7 +238,21 @@ class Workbench:
             revision: of the text that the policy is held to.
             check: called now and then; raises `Superseded` where nobody waits any longer.
         """
-        book, plane, stage = self._ready()
+        _, plane, _ = self._ready()
+        question = self._question(revision)
+        if self._proof is None or self._proof[0] != question:
+            self._proof = question, self._proven(check)
+        verdicts = self._proof[1]
+        proven = sum(one.status == "proven" for one in verdicts)
+        return ProofSeen(
+            revision=revision,
+            verdicts=verdicts,
+            cells=self.cells(plane),
+            words=f"{proven} of {len(verdicts)} proven at every state",
+        )
+
+    def _proven(self, check: Callable[[], None]) -> list[Verdict]:
+        book, _, stage = self._ready()
         verdicts: list[Verdict] = []
         self._answers = []
         with one_thread():
@@ -196,13 +261,7 @@ class Workbench:
                 found = prove_entry(book, stage.policy, entry, self._tolerance(), check)
                 verdicts.append(found.verdict)
                 self._answers += [(entry, answer) for answer in found.answers]
-        proven = sum(one.status == "proven" for one in verdicts)
-        return ProofSeen(
-            revision=revision,
-            verdicts=verdicts,
-            cells=self.cells(plane),
-            words=f"{proven} of {len(verdicts)} proven at every state",
-        )
+        return verdicts
 
     def cells(self, plane: Plane) -> list[Cell]:
         """What a plane cuts out of the cells of the last proof."""
@@ -224,33 +283,33 @@ class Workbench:
         return book.settings.tolerance or 1e-6
 
     def influences(self, check: Callable[[], None]) -> dict[int, str]:
-        """What each entry alone changes elsewhere, by its index."""
+        """What each entry alone changes elsewhere, by its index; found once for an answer."""
         book, _, stage = self._ready()
-        alone = copy_of(stage.first)
-        words: dict[int, str] = {}
+        alone, selection = copy_of(stage.first), without_proof(book.settings.selection)
         with one_thread():
             for index, owned in enumerate(constraints_by_entry(book)):
                 check()
-                if not owned:
+                if not owned or index in self._influences:
                     continue
-                result, refusal = self._enforced(alone, [book.constraints[i] for i in owned])
+                constraints = [book.constraints[i] for i in owned]
+                result, refusal = self._enforced(alone, constraints, selection)
                 influence = None if result is None else result.influence
                 if influence is not None:
-                    words[index] = influence.with_names(book.observations, book.actions)
+                    words = influence.with_names(book.observations, book.actions)
+                    self._influences[index] = words
                 elif refusal:
-                    words[index] = refusal
-        return words
+                    self._influences[index] = refusal
+        return dict(self._influences)
 
     # ---- questions
 
     def probe(self, state: Sequence[float]) -> Probed:
         """What the policy of the last answer does at a state, and what it did before."""
         _, _, stage = self._ready()
-        if stage.answered is None:
-            raise Superseded
+        answer = self._last_answer()
         at = np.array([state], dtype=np.float64)
         return Probed(
-            revision=stage.answered,
+            revision=answer.revision,
             state=list(state),
             outputs=stage.policy.outputs(at)[0].tolist(),
             before=stage.first.outputs(at)[0].tolist(),
@@ -268,11 +327,15 @@ class Workbench:
             InvalidArgument: if there is none: the text is not valid, or cannot be obeyed.
         """
         book, _, stage = self._ready()
-        if stage.answered != revision:
+        if self._held is None or self._held[0] != self._question(revision):
             raise InvalidArgument("The text is not valid, so no policy obeys it: mend it first.")
-        if stage.refusal:
+        held = self._held[1]
+        proven = self._proof[1] if self._proof and self._proof[0] == self._held[0] else ()
+        known = [one.words for one in proven if one.status == "violated"]
+        if not held.satisfied or known:
+            why = "; ".join(known) or held.conflict_words or held.words
             raise InvalidArgument(
-                f"The policy does not obey these rules, so it is not exported: {stage.refusal}"
+                f"The policy does not obey these rules, so it is not exported: {why}"
             )
         return book, stage
 

@@ -65,13 +65,25 @@ export class Cursor {
   }
 
   /**
+   * Whether what was read is of the policy and the plane that the map shows.
+   * @param {Probed} probed
+   * @param {import("./types.js").View} view
+   * @param {Names} names
+   * @param {number} revision
+   */
+  isShown(probed, view, names, revision) {
+    const there = probed.state.every((value, i) => i === view.across || i === view.up || value === view.at[i]);
+    return there && probed.revision === revision && probed.outputs.length === names.actions.length && probed.state.length === view.at.length;
+  }
+
+  /**
    * @param {Names} names
    * @param {number} revision of the policy that the map shows
    */
   draw(names, revision) {
     const { probed, map } = this;
-    if (!probed || !map.view || probed.revision !== revision || probed.outputs.length !== names.actions.length) {
-      this.place.textContent = "";
+    if (!probed || !map.view || !this.isShown(probed, map.view, names, revision)) {
+      this.place.textContent = this.state ? "…" : "";
       this.place.title = "";
       return;
     }

@@ -44,6 +44,7 @@ class Page {
     this.plane = new PlaneControl(byId("sliders"), (view, resting) => {
       this.send({ kind: "look", view, resting });
       this.redraw();
+      this.state();
     });
     this.cursor = new Cursor(this.map, byId("probe"), (state) => this.send({ kind: "probe", state }));
     this.shapes = new ShapeLayer(this.map, {
@@ -127,14 +128,17 @@ class Page {
 
   /** @param {import("./types.js").Drawing} drawing */
   hearDrawing(drawing) {
-    this.editor.complain(drawing.error, drawing.line);
+    const isOfBefore = this.wrong && drawing.revision < this.wrongRevision; // the last good text, from elsewhere
+    if (!isOfBefore) {
+      this.editor.complain(drawing.error, drawing.line);
+      this.wrong = Boolean(drawing.error);
+      this.wrongRevision = drawing.revision;
+    }
     if (drawing.error) {
-      this.wrong = true;
       this.state();
       return;
     }
-    this.wrong = false;
-    const renamed = JSON.stringify(this.drawing?.names) !== JSON.stringify(drawing.names);
+    const renamed = !isSame(this.drawing?.names, drawing.names);
     this.drawing = drawing;
     this.plane.hear(drawing);
     if (renamed) this.named();
@@ -204,6 +208,7 @@ class Page {
     const broken = this.verdicts().some((one) => one.status === "violated");
     place.classList.toggle("bad", !this.online || this.wrong || broken || held?.satisfied === false);
     place.replaceChildren(...parts);
+    byId("hold_proven").hidden = !(held?.satisfied && this.proof?.verdicts.some((one) => one.status !== "proven"));
     place.title = place.textContent ?? "";
     place.dataset.revision = String(held?.revision ?? -1);
     place.dataset.proof = String(this.proof?.revision ?? -1);
@@ -236,7 +241,9 @@ class Page {
 
   /** Whether the newest text has no answer yet: what is seen is the last complete one. */
   isBehind() {
-    return Boolean(this.online && !this.wrong && this.document && this.held && this.held.revision < this.document.revision);
+    const { held, document: doc } = this;
+    if (!this.online || this.wrong || !doc || !held) return false;
+    return held.revision < doc.revision || !isSame(held.map?.view, this.plane.view);
   }
 
   named() {
@@ -259,10 +266,10 @@ class Page {
     const names = drawing?.names;
     if (!drawing || !names || !view) return;
     this.map.look(view);
-    const key = `${held?.revision} ${held?.seconds} ${JSON.stringify(this.layer)} ${document.documentElement.dataset.theme}`;
-    if (held?.map && key !== this.painted) {
+    const look = `${JSON.stringify(this.layer)} ${document.documentElement.dataset.theme}`;
+    if (held?.map && (held.map !== this.painted.map || look !== this.painted.look)) {
       this.map.show(new Field(held.map, held.before, names, this.layer));
-      this.painted = key;
+      this.painted = { map: held.map, look };
     }
     this.map.draw(names.observations);
     const verdicts = this.verdicts();
@@ -318,7 +325,7 @@ class Page {
       return button;
     });
     byId("tools").append(...tools);
-    for (const order of ["undo", "redo", "python", "interrupt"]) byId(order).addEventListener("click", () => this.send({ kind: order }));
+    for (const order of ["undo", "redo", "python", "interrupt", "hold_proven"]) byId(order).addEventListener("click", () => this.send({ kind: order }));
     byId("save").addEventListener("click", () => this.write({ kind: "save" }));
     byId("layer").addEventListener("change", (event) => {
       const [what, action] = /** @type {HTMLSelectElement} */ (event.target).value.split(" ");
@@ -378,9 +385,19 @@ class Page {
   wanted = {};
   online = false;
   wrong = false;
+  wrongRevision = 0;
   waiting = 0;
-  painted = "";
+  /** @type {{map: import("./types.js").Map | null, look: string}} */
+  painted = { map: null, look: "" };
   patienceTimer = 0;
+}
+
+/**
+ * @param {unknown} one
+ * @param {unknown} other
+ */
+function isSame(one, other) {
+  return JSON.stringify(one) === JSON.stringify(other);
 }
 
 Reflect.set(window, "studio", new Page());

@@ -11,7 +11,7 @@ import { Scale, brief } from "./scale.js";
 /** @typedef {import("./types.js").Cell} Cell */
 /** @typedef {{what: "output" | "likeliest" | "change", action: number}} Layer */
 
-const MARGIN = { left: 58, right: 58, top: 14, bottom: 42 };
+const MARGIN = { left: 58, right: 66, top: 14, bottom: 42 };
 
 /** What is shown of a policy: numbers on a grid, and how they become colours. */
 export class Field {
