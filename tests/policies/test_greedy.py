@@ -131,7 +131,7 @@ def test_ties_decide_nothing() -> None:
 
 def test_the_constraint_is_still_one_of_probabilities_elsewhere() -> None:
     asked = hr.Prefer(1, by=0.2, where=BOX)
-    assert asked.about(VALUE).quantity == VALUE
+    assert asked.for_policy(GreedyPolicy(network())).quantity == VALUE
     assert asked.quantity != VALUE
     spaces = (gym.spaces.Box(-1.0, 1.0, (2,)), gym.spaces.Discrete(3))
     policy = hr.CategoricalPolicy.mlp(spaces, [16], seed=0)

@@ -97,17 +97,15 @@ class Constraint(ABC):
     def quantity(self) -> Quantity:
         """What it is about: probabilities of actions, or mean actions."""
 
-    def about(self, quantity: Quantity) -> Self:
-        """The same for a policy of this quantity, if it makes sense of it; else as it is."""
-        del quantity
-        return self
-
     @abstractmethod
     def rows(self, n_actions: int) -> Rows:
         """The constraint at `states`, as linear functionals of the policy's outputs (H1)."""
 
     def for_policy(self, policy: Policy) -> Constraint:
-        """What it asks of this policy as it is now: itself, unless that depends on the noise."""
+        """What it asks of this policy as it is now: itself, unless that depends on the policy.
+
+        On its noise, say, or on whether its actions have probabilities or values.
+        """
         del policy
         return self
 

@@ -131,7 +131,6 @@ def expand(constraints: Sequence[Constraint], policy: Policy) -> Expansion:
     except ShapeMismatch as error:
         raise ShapeMismatch(f"{first.name!r} does not fit the policy. {error}") from error
     n_actions = outputs.shape[1]
-    constraints = [one.about(policy.quantity) for one in constraints]
     for one in constraints:
         refuse_other_quantity(one, n_actions, policy)
     at_points = [one for one in constraints if _region(one) is None]

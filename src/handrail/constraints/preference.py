@@ -39,7 +39,7 @@ from handrail.constraints.rows import Rows
 from handrail.constraints.words import state_in_words
 from handrail.errors import InvalidConstraint
 from handrail.formulas import StateFunction
-from handrail.policies import PROBABILITY, VALUE, Quantity
+from handrail.policies import PROBABILITY, VALUE, Policy, Quantity
 from handrail.regions import Place
 
 
@@ -104,9 +104,9 @@ class Prefer(PlacedConstraint):
         return self._compared
 
     @override
-    def about(self, quantity: Quantity) -> Self:
+    def for_policy(self, policy: Policy) -> Self:
         """The margin of values, of a policy that has these."""
-        if quantity != VALUE:
+        if policy.quantity != VALUE:
             return self
         _refuse_ties(self)
         other = copy(self)

@@ -195,17 +195,21 @@ class Keeper:
             violation, obeys = self._lookout.look(self.policy)
         return Holding.none(timesteps, violation, perf_counter() - start), obeys
 
-    def hold(self, timesteps: int, trainer: str) -> tuple[Holding, Enforcement]:
+    def hold(
+        self, timesteps: int, trainer: str, before: float | None = None
+    ) -> tuple[Holding, Enforcement]:
         """Make the policy obey now; on failure it is as it was.
 
         Args:
             timesteps: of the environment, until now.
             trainer: who left the policy as it is, for messages.
+            before: its worst violation now, if a `look` has found it.
         """
         start = perf_counter()
         with one_thread():
             self._follow_noise()
-            before = self.enforcer.measure(self.policy).worst_violation
+            if before is None:
+                before = self.enforcer.measure(self.policy).worst_violation
             result = self._rail.hold(self.policy)
         if not result.satisfied:
             raise UnsatisfiedConstraints(

@@ -105,7 +105,6 @@ class Question:
                 f"{constraint.name!r} has {states[0].size} coordinates but the policy observes "
                 f"{layers.n_observations}. Give a range or a value for each."
             )
-        constraint = constraint.about(policy.quantity)
         refuse_other_quantity(constraint, layers.n_outputs, policy)
         measured, n_actions = policy.in_float64(states), layers.n_outputs
         if isinstance(constraint, Paired):

@@ -257,20 +257,20 @@ class Handrail(BaseCallback):
             return
         holding, obeys = looked
         if due and (not obeys or self._certificates):  # a look is no proof
-            self._hold()
+            self._hold(holding.violation_before)
             return
         self._note(holding)
 
     def _gradient_steps(self) -> int:
         return int(getattr(self.model, "_n_updates", 0))
 
-    def _hold(self) -> None:
+    def _hold(self, before: float | None = None) -> None:
         if self._pressure is not None:
             self._pressure.end()
         assert self._keeper is not None  # _init_callback comes first
         hold = self._keeper.hold_and_watch if self._is_off_policy else self._keeper.hold
         try:
-            holding, result = hold()
+            holding, result = hold(before)
         except BaseException:
             self._let_go()  # this training is over
             raise

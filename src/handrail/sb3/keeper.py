@@ -71,8 +71,12 @@ class ModelKeeper:
         """The states (n, *observation_shape) of a rollout."""
         self._keeper.learned_from(states)
 
-    def hold(self) -> tuple[Holding, Enforcement]:
-        """Make the model obey now; on failure it is as it was."""
+    def hold(self, before: float | None = None) -> tuple[Holding, Enforcement]:
+        """Make the model obey now; on failure it is as it was.
+
+        Args:
+            before: its worst violation now, if a `look` has found it.
+        """
         self._network.set_training_mode(False)  # as it acts; `train` goes back by itself
         with one_thread():
             refuse_changed(self._network, self._shown)  # what is held must be what acts
@@ -84,13 +88,14 @@ class ModelKeeper:
         if self.normalisation is not None:
             self.normalisation.move()
         try:
-            return self._keeper.hold(self._model.num_timesteps, type(self._model).__name__)
+            trainer = type(self._model).__name__
+            return self._keeper.hold(self._model.num_timesteps, trainer, before)
         except UnsatisfiedConstraints as error:
             raise UnsatisfiedConstraints(f"{error}{self._hint()}") from error
 
-    def hold_and_watch(self) -> tuple[Holding, Enforcement]:
+    def hold_and_watch(self, before: float | None = None) -> tuple[Holding, Enforcement]:
         """The same, and from here on `look` tells whether it still obeys."""
-        holding, result = self.hold()
+        holding, result = self.hold(before)
         start = perf_counter()
         self._keeper.watch()
         return replace(holding, seconds=holding.seconds + perf_counter() - start), result
