@@ -12,7 +12,8 @@ from handrail._types import Array
 from handrail.policies import ACTIVATIONS, LayerArrays, TwinNetwork
 from handrail.policies.activation import twinned
 from handrail.proof import provable_layers
-from handrail.proof.relaxation import lines_between, slopes_between
+from handrail.proof.relaxation import lines_between
+from handrail.proof.slope_range import slope_range
 
 SPACES = (gym.spaces.Box(-1, 1, (3,)), gym.spaces.Discrete(2))
 
@@ -57,7 +58,7 @@ def test_slopes_and_lines_are_around_all_differences(activation: hr.policies.Act
     high = low + 10.0 ** rng.uniform(-6.0, 0.7, size=(n, 1))
     less = rng.normal(size=(n, 1)) * 10.0 ** rng.uniform(-6.0, 0.5, size=(n, 1))
     more = less + 10.0 ** rng.uniform(-6.0, 0.5, size=(n, 1))
-    least, most = slopes_between(activation, low, high)
+    least, most = slope_range(activation, low, high)
     lines = lines_between(
         twinned(activation), np.concatenate([low, less], 1), np.concatenate([high, more], 1)
     )

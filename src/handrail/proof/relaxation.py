@@ -31,6 +31,7 @@ from handrail.policies import (
 )
 from handrail.proof.bounder import NO_DEADLINE, Bounder, Bounds, Deadline, bounds_by_block
 from handrail.proof.margin import Margin, log_sum_exp
+from handrail.proof.slope_range import slope_range
 from handrail.regions import Cells
 
 _LEVELS = 10**6  # there is nothing to narrow
@@ -41,9 +42,6 @@ _BLOCK = 2**21
 # Work between two looks at the clock, in products that are summed up: some hundredths of a second.
 # A number of a row, which goes through two lines, takes as long as so many products.
 _PRODUCTS, _PER_NUMBER = 2**27, 256
-
-# Outwards, by less than this.
-_INFLECTION_IS_ROUNDED = 1e-3
 
 # Above this many vertices a cell's log-sum-exp is bounded term by term.
 _MANY_VERTICES = 256
@@ -389,7 +387,7 @@ def _twin_lines(activation: Activation, low: Array, high: Array) -> Lines:
     assert isinstance(shape, Twinned)  # this is how the lines are chosen
     (h_low, low), (h_high, high) = (np.split(one, 2, axis=1) for one in (low, high))
     own = lines_between(shape.activation, h_low, h_high)
-    least, most = slopes_between(
+    least, most = slope_range(
         shape.activation, np.minimum(h_low, h_low + low), np.maximum(h_high, h_high + high)
     )
     across = (low < 0.0) & (high > 0.0)
@@ -407,30 +405,6 @@ def _twin_lines(activation: Activation, low: Array, high: Array) -> Lines:
         np.where(across, (most - upper) * high, none),
     )
     return Lines(*(np.concatenate(pair, axis=1) for pair in zip(own, more, strict=True)))
-
-
-def slopes_between(activation: Activation, low: Array, high: Array) -> tuple[Array, Array]:
-    """Between which the slopes of an activation are on intervals [low, high], kinks included."""
-    shape = activation.shape
-    if isinstance(shape, Rectifier):
-        return (low >= 0.0).astype(np.float64), (high > 0.0).astype(np.float64)
-    if isinstance(shape, Clipping):
-        inside, outside = (low >= -1.0) & (high <= 1.0), (low >= 1.0) | (high <= -1.0)
-        return inside.astype(np.float64), (~outside).astype(np.float64)
-    ends = activation.slopes(low), activation.slopes(high)
-    least, most = np.minimum(*ends), np.maximum(*ends)
-    if isinstance(shape, Sigmoidal):  # steepest at 0
-        return least, np.where((low <= 0.0) & (high >= 0.0), activation.lipschitz, most)
-    if isinstance(shape, NearRectifier):
-        # Steepest at the inflection; f' (-h) = 1 - f'(h).
-        about = shape.inflection - _INFLECTION_IS_ROUNDED
-        steep = (low <= shape.inflection) & (high >= about)
-        falls = (low <= -about) & (high >= -shape.inflection)
-        return (
-            np.where(falls, 1.0 - activation.lipschitz, least),
-            np.where(steep, activation.lipschitz, most),
-        )
-    return least, most  # convex: its slopes rise
 
 
 _LINES: dict[type[object], Callable[[Activation, Array, Array], Lines]] = {

@@ -1,8 +1,7 @@
 """Between which lines the slope of an activation lies on an interval.
 
-What `relaxation` knows of activations, one derivative further. At a kink the slope is anything
-between those of the two sides (Clarke's generalised derivative): the slope of a chord over kinks is
-a mean of such values, so bounds of all of them are bounds of every chord.
+What `relaxation` knows of activations, one derivative further; level lines are those of
+`slope_range`.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ from typing import NamedTuple, final
 import numpy as np
 from scipy.special import expit
 
-from handrail._types import Array, Mask
+from handrail._types import Array
 from handrail.policies import Activation
 from handrail.proof.relaxation import Lines, Nearest
+from handrail.proof.slope_range import slope_range
 
 # Lines at a step may not be steeper: what rounding costs grows with them.
 _STEEPEST = 128.0
@@ -38,7 +38,6 @@ class Bend:
     """What is known of the slope g of an activation.
 
     Attributes:
-        extremes: the lowest and the highest g on intervals, from its values at their ends.
         slope: the derivative of g.
         steepest: |slope| is nowhere above this.
         sag: g'' is nowhere below minus this, and
@@ -46,7 +45,6 @@ class Bend:
         ends: beyond, g is bounded by its extremes only.
     """
 
-    extremes: Callable[[Array, Array, Array, Array], tuple[Array, Array]]
     slope: Callable[[Array], Array]
     steepest: float
     sag: float
@@ -69,7 +67,7 @@ def slope_band(activation: Activation, low: Array, high: Array) -> SlopeBand:
     """On intervals [low, high], both (n, width)."""
     step = _STEPS.get(activation.name)
     if step is not None:
-        return step(low, high)
+        return step(activation, low, high)
     return _smooth_band(activation, _BENDS[activation.name], low, high)
 
 
@@ -81,7 +79,7 @@ def _smooth_band(activation: Activation, bend: Bend, low: Array, high: Array) ->
     `bulge` for κ the same the other way round. The nearest at m is taken, on each side for itself.
     """
     at_low, at_high = activation.slopes(low), activation.slopes(high)
-    least, most = bend.extremes(low, high, at_low, at_high)
+    least, most = slope_range(activation, low, high)
     # Torch's function is not quite the continuous one that all of this is true of.
     least, most = least - activation.jump, most + activation.jump
     middle, width = 0.5 * (low + high), high - low
@@ -100,60 +98,26 @@ def _smooth_band(activation: Activation, bend: Bend, low: Array, high: Array) ->
     return SlopeBand(least, most, Lines(lower.slope, lower.offset, upper.slope, upper.offset))
 
 
-def _step_band(below: float, low: Array, high: Array) -> SlopeBand:
-    """From `below` to 1 at 0: ReLU and the like.
+def _step_band(activation: Activation, low: Array, high: Array) -> SlopeBand:
+    """From a slope below 0 to 1 above: ReLU and the like.
 
-    Above lies the line through (low, below) and (0, 1), below that through (0, below) and (high,
+    Above lies the line through (low, least) and (0, 1), below that through (0, least) and (high,
     1): each is used if the interval is mostly on its side.
     """
-    undecided = (low <= 0.0) & (high >= 0.0)
-    level = np.where(low > 0.0, 1.0, below)
-    rise = 1.0 - below
-    left = undecided & (high < -low) & (rise <= -_STEEPEST * low)
-    right = undecided & (high > -low) & (rise <= _STEEPEST * high)
+    least, most = slope_range(activation, low, high)
+    rise = most - least
+    left = (rise > 0.0) & (high < -low) & (rise <= -_STEEPEST * low)
+    right = (rise > 0.0) & (high > -low) & (rise <= _STEEPEST * high)
     upper = np.where(left, rise / np.where(left, -low, 1.0), 0.0)
     lower = np.where(right, rise / np.where(right, high, 1.0), 0.0)
-    most = np.where(undecided, 1.0, level)
-    return SlopeBand(level, most, Lines(lower, level, upper, most))
+    return SlopeBand(least, most, Lines(lower, least, upper, most))
 
 
-def _hardtanh_band(low: Array, high: Array) -> SlopeBand:
-    """1 within (-1, 1), 0 outside."""
-    inside: Mask = (low > -1.0) & (high < 1.0)
-    outside: Mask = (low > 1.0) | (high < -1.0)
-    least, most = np.where(inside, 1.0, 0.0), np.where(outside, 0.0, 1.0)
+def _level_band(activation: Activation, low: Array, high: Array) -> SlopeBand:
+    """Of a hardtanh, which has two steps."""
+    least, most = slope_range(activation, low, high)
     level = np.zeros_like(low)
     return SlopeBand(least, most, Lines(level, least, level, most))
-
-
-def _rising(low: Array, high: Array, at_low: Array, at_high: Array) -> tuple[Array, Array]:
-    """Of a convex activation."""
-    del low, high
-    return at_low, at_high
-
-
-def _one_peak(peak: float) -> Callable[[Array, Array, Array, Array], tuple[Array, Array]]:
-    """Of an S-shaped activation, which is steepest at 0."""
-
-    def extremes(low: Array, high: Array, at_low: Array, at_high: Array) -> tuple[Array, Array]:
-        across = (low <= 0.0) & (high >= 0.0)
-        return np.minimum(at_low, at_high), np.where(across, peak, np.maximum(at_low, at_high))
-
-    return extremes
-
-
-def _dip_and_peak(
-    first: float, last: float, peak: float
-) -> Callable[[Array, Array, Array, Array], tuple[Array, Array]]:
-    """Of GELU and SiLU: a peak between `first` and `last`, a dip of 1 less that at minus these."""
-
-    def extremes(low: Array, high: Array, at_low: Array, at_high: Array) -> tuple[Array, Array]:
-        peaks = (low <= last) & (high >= first)
-        dips = (low <= -first) & (high >= -last)
-        most = np.where(peaks, peak, np.maximum(at_low, at_high))
-        return np.where(dips, 1.0 - peak, np.minimum(at_low, at_high)), most
-
-    return extremes
 
 
 def _tanh_bend(h: Array) -> Array:
@@ -188,23 +152,19 @@ def _elu_bend(h: Array) -> Array:
     return result
 
 
-_STEPS: dict[str, Callable[[Array, Array], SlopeBand]] = {
-    "relu": lambda low, high: _step_band(0.0, low, high),
-    "leaky_relu": lambda low, high: _step_band(0.01, low, high),
-    "hardtanh": _hardtanh_band,
+_STEPS: dict[str, Callable[[Activation, Array, Array], SlopeBand]] = {
+    "relu": _step_band,
+    "leaky_relu": _step_band,
+    "hardtanh": _level_band,
 }
 
 # Extrema of g' and g'' over all h, rounded outwards (tests/proof/test_slope_lines.py).
 _BENDS = {
-    "tanh": Bend(_one_peak(1.0), _tanh_bend, steepest=0.77, sag=2.0, bulge=0.66667),
-    "sigmoid": Bend(_one_peak(0.25), _sigmoid_bend, steepest=0.0963, sag=0.125, bulge=0.041667),
-    "softplus": Bend(_rising, _logistic_bend, steepest=0.2501, sag=0.09623, bulge=0.09623),
-    "gelu": Bend(
-        _dip_and_peak(1.414, 1.415, 1.129), _gelu_bend, steepest=0.798, sag=0.7788, bulge=0.7788
-    ),
-    "silu": Bend(
-        _dip_and_peak(2.399, 2.4, 1.09984), _silu_bend, steepest=0.501, sag=0.30819, bulge=0.30819
-    ),
-    "elu": Bend(_rising, _elu_bend, steepest=1.0, sag=0.0, bulge=1.0, ends=0.0),
-    "id": Bend(_rising, np.zeros_like, steepest=0.0, sag=0.0, bulge=0.0),
+    "tanh": Bend(_tanh_bend, steepest=0.77, sag=2.0, bulge=0.66667),
+    "sigmoid": Bend(_sigmoid_bend, steepest=0.0963, sag=0.125, bulge=0.041667),
+    "softplus": Bend(_logistic_bend, steepest=0.2501, sag=0.09623, bulge=0.09623),
+    "gelu": Bend(_gelu_bend, steepest=0.798, sag=0.7788, bulge=0.7788),
+    "silu": Bend(_silu_bend, steepest=0.501, sag=0.30819, bulge=0.30819),
+    "elu": Bend(_elu_bend, steepest=1.0, sag=0.0, bulge=1.0, ends=0.0),
+    "id": Bend(np.zeros_like, steepest=0.0, sag=0.0, bulge=0.0),
 }
