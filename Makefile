@@ -62,7 +62,7 @@ ppo: $(READY) ## Stable-Baselines3 with a handrail and without (an hour and a ha
 influence: $(READY) ## what held knowledge costs and gives elsewhere (hours; goes on where it was stopped), written to docs/benchmarks/influence.md
 	$(BIN)/python -m benchmarks.influence
 
-reproduce: $(READY) ## every figure, table and claim of the paper (an hour), kept in docs/reproduction
+reproduce: $(READY) ## every figure, table and claim of the paper (an hour or more), kept in docs/reproduction
 	rm -rf results/figures results/metrics docs/reproduction
 	$(BIN)/python -m paper all
 	mkdir -p docs/reproduction/figures
