@@ -255,6 +255,11 @@ class Network(BaseModel):
     """What each hidden unit computes."""
     std: Annotated[float, Field(gt=0.0)] = DEFAULT_STD
     """Of continuous actions: their standard deviation, as a part of half their range."""
+    std_range: (
+        Annotated[list[Annotated[float, Field(gt=0.0)]], Field(min_length=2, max_length=2)] | None
+    ) = None
+    """Of continuous actions: learn their standard deviation, from the first to the second part of
+    `std`."""
     scale: Literal["auto"] | dict[str, Annotated[float, Field(gt=0.0)]] = {}
     """The typical size of observations that are far from 1, by name, or auto for half the ranges of
     the observation space: the network's first layer divides by it."""
@@ -267,6 +272,16 @@ class Network(BaseModel):
     residual: dict[str, str] = {}
     """Of continuous actions: a controller that the network is added to, a linear formula of the
     observations by action."""
+
+    @field_validator("std_range")
+    @classmethod
+    def _has_room(cls, parts: list[float] | None) -> list[float] | None:
+        if parts is not None and not (parts[0] <= 1.0 <= parts[1] and parts[0] < parts[1]):
+            raise ValueError(
+                f"a learned standard deviation starts from `std`, so it needs parts of that from "
+                f"at most 1 to at least 1, such as [0.1, 1], but got {parts}."
+            )
+        return parts
 
     @field_validator("hidden")
     @classmethod

@@ -729,3 +729,24 @@ def test_a_run_says_what_it_was_started_with(tmp_path: Path) -> None:
     run.with_episodes(3)  # another goal is no other start
     assert read_sealed(run.folder / CONFIGURATION)["versions"] == {"torch": "0.1"}
     assert Run.open(run.folder).rulebook.settings.episodes == 3
+
+
+def test_noise_that_is_learned_survives(tmp_path: Path) -> None:
+    text = """
+environment: {id: Pendulum-v1, max_episode_steps: 30}
+observations: [x, y, speed]
+actions: {torque: [-2, 2]}
+constraints:
+  - {name: a, region: {x: [0.9, 1], y: [-0.1, 0.1], speed: 0}, require: P(torque >= -1) >= 0.9}
+settings: {episodes: 6, step_size: 1e-3, network: {hidden: [16], std: 0.1, std_range: [0.5, 2]}}
+"""
+    whole, parted = (Run.create(tmp_path / one, parse(text, "p")) for one in ("whole", "parted"))
+    whole.learn()
+    parted.learn(stop=lambda: len(parted.records()) == 3)
+    parted.learn()
+    assert contents(whole) == contents(parted)
+    policy = parted.agent().policy
+    assert isinstance(policy, hr.GaussianPolicy)
+    assert [end.tolist() for end in policy.std_range] == [[0.1], [0.4]]
+    assert policy.std[0] != 0.2
+    assert contents(whole)[2]["std"] == policy.std.tolist()

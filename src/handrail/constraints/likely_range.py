@@ -116,7 +116,8 @@ class LikelyWithin(PlacedConstraint):
                 "standard deviation that would tell how they are drawn. Bound the mean instead: "
                 "Mean(0), with room for the noise."
             )
-        lower, upper = self._range_of_means(self._deviation(policy))
+        least, most = (self._deviation(std) for std in policy.std_range)
+        lower, upper = self._range_of_means(least, most)
         action, others = Mean(self.action), (self.where, self.name, self.priority)
         if not math.isfinite(upper):
             return AtLeast(lower, action, *others)
@@ -124,9 +125,9 @@ class LikelyWithin(PlacedConstraint):
             return AtMost(upper, action, *others)
         return Between(lower, upper, action, *others)
 
-    def _deviation(self, policy: GaussianPolicy) -> float:
+    def _deviation(self, of_each: Array) -> float:
         """Of the weighted sum: its dimensions are drawn independently."""
-        std = np.atleast_1d(policy.std)
+        std = np.atleast_1d(of_each)
         weights = as_mapping(self.action)
         beyond = [index for index in weights if std.size > 1 and index >= std.size]
         if beyond:
@@ -138,14 +139,24 @@ class LikelyWithin(PlacedConstraint):
         parts = [weight * each[index] for index, weight in weights.items()]
         return math.sqrt(math.fsum(float(part) ** 2 for part in parts))
 
-    def _range_of_means(self, deviation: float) -> tuple[float, float]:
-        """From where to where a mean may lie: (lower, upper), -inf and inf for no end."""
+    def _range_of_means(self, least: float, most: float) -> tuple[float, float]:
+        """From where to where a mean may lie: (lower, upper), -inf and inf for no end.
+
+        Whatever the deviation is from the least to the most. What is likelier than not becomes less
+        likely with more noise: the mean lies in the range then.
+        """
         rest = 1.0 - self.probability
+        deviation = most
         if not (math.isfinite(self.low) and math.isfinite(self.high)):
-            inwards = -float(ndtri(rest)) * deviation
+            inwards = max(-float(ndtri(rest)) * one for one in (least, most))
             ends = [abs(one) for one in (self.low, self.high) if math.isfinite(one)]
             inwards += _ROUNDING * (abs(inwards) + deviation + max(ends))
             return self.low + inwards, self.high - inwards
+        if least < most and self.probability < 0.5:
+            raise InvalidConstraint(
+                f"{self.name!r} asks for less than one half, which more noise may meet or break. "
+                "Ask for more of a policy that learns its standard deviation, or for one end."
+            )
         middle, half = 0.5 * (self.low + self.high), 0.5 * (self.high - self.low)
         half -= _ROUNDING * (abs(self.low) + abs(self.high))
         aside = _farthest_aside(half / deviation, rest)

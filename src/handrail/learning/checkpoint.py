@@ -55,6 +55,7 @@ _CHOICES = ("choice", "alternative")
 _ROW_ARRAYS = ("states", "weights", "row_of_sample", "lower", "upper", "priority")
 _SAMPLE = 1000  # states that tell a region apart which nothing describes
 
+StdRange = tuple[list[float] | float, ...]  # the least and the most
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Plain = bool | int | float | str | None
 
@@ -115,6 +116,7 @@ class _State(BaseModel):
     environment: SavedEnvironment | None
     quantity: str = PROBABILITY.name
     std: float | list[float] | None = None
+    std_range: Annotated[list[list[float] | float], Field(min_length=2, max_length=2)] | None = None
     labels: list[str]
     regions: list[dict[str, Any]] | None = []
     constraints_sha256: str | None = None
@@ -152,12 +154,14 @@ class PackedPolicy:
         architecture: None if the network is the user's own.
         quantity: what it decides by.
         std: the standard deviation of a Gaussian, as plain values; None of any other.
+        std_range: the least and the most that it can become, where it is learned.
     """
 
     weights: Tensors
     architecture: Architecture | None
     quantity: Quantity
     std: list[float] | float | None
+    std_range: StdRange | None = None
 
     @classmethod
     def of(cls, policy: Policy) -> PackedPolicy:
@@ -165,7 +169,13 @@ class PackedPolicy:
         weights, _ = pack_policy(policy)
         # Copies: the policy goes on learning in these very arrays.
         own = {name: np.array(value) for name, value in weights.items()}
-        return cls(own, Architecture.of(policy.module), policy.quantity, _std_of(policy))
+        return cls(
+            weights=own,
+            architecture=Architecture.of(policy.module),
+            quantity=policy.quantity,
+            std=_std_of(policy),
+            std_range=_std_range_of(policy),
+        )
 
     def build(self, spaces: Spaces) -> Policy:
         """A policy of the same architecture, its weights still to be loaded."""
@@ -183,13 +193,25 @@ class PackedPolicy:
         if isinstance(actions, gym.spaces.Box):
             network = self.architecture.build(observations.shape, int(actions.shape[0]), seed=0)
             assert self.std is not None  # a Gaussian has one
-            return GaussianPolicy(network, self.std)
+            policy = GaussianPolicy(network, self.std)
+            if self.std_range is None:
+                return policy
+            least, most = self.std_range
+            return policy.with_std_range(least, most)
         network = self.architecture.build(observations.shape, int(actions.n), seed=0)
         return CategoricalPolicy(network)
 
     def load_into(self, policy: Policy) -> None:
-        """Copy the weights; the noise must be what it was, or the learner would go on otherwise."""
-        if _std_of(policy) != self.std:
+        """Copy the weights, and noise that is learned; else it must be what it was."""
+        if _std_range_of(policy) != self.std_range:
+            raise InvalidRun(
+                f"The saved policy {_in_words(self.std_range)}, but the policy that was passed "
+                f"{_in_words(_std_range_of(policy))}. Pass one that is as the saved one was."
+            )
+        if isinstance(policy, GaussianPolicy) and policy.learns_std:
+            assert self.std is not None  # a Gaussian has one
+            policy.recall_std(self.std)
+        elif _std_of(policy) != self.std:
             raise InvalidRun(
                 f"The saved policy has the standard deviation {self.std}, but the policy that was "
                 f"passed has {_std_of(policy)}. Pass one with the saved value."
@@ -279,6 +301,7 @@ class Checkpoint:
         """As tensors and a state."""
         rows, architecture = self.constraints.rows, self.policy.architecture
         points = _row_arrays(rows)
+        std_range = self.policy.std_range
         tensors = {
             **prefixed("policy.", self.policy.weights),
             **prefixed("baseline.", self.baseline),
@@ -293,6 +316,7 @@ class Checkpoint:
             "environment": None if self.environment is None else self.environment.model_dump(),
             "quantity": self.policy.quantity.name,
             "std": self.policy.std,
+            **({} if std_range is None else {"std_range": [*std_range]}),
             "labels": [] if rows is None else list(rows.labels),
             "regions": self.constraints.regions,
             "constraints_sha256": self.constraints.sha256,
@@ -323,6 +347,7 @@ class Checkpoint:
                     architecture=_architecture(read.architecture, weights),
                     quantity=quantity,
                     std=read.std,
+                    std_range=None if read.std_range is None else tuple(read.std_range),
                 ),
                 constraints=PackedConstraints(rows, read.regions, digest),
                 enforcer=under("rules.", tensors),
@@ -407,6 +432,19 @@ def _std_of(policy: Policy) -> list[float] | float | None:
         return None
     std: list[float] | float = policy.std.tolist()
     return std
+
+
+def _std_range_of(policy: Policy) -> StdRange | None:
+    if not (isinstance(policy, GaussianPolicy) and policy.learns_std):
+        return None
+    least, most = policy.std_range
+    return least.tolist(), most.tolist()
+
+
+def _in_words(std_range: StdRange | None) -> str:
+    if std_range is None:
+        return "does not learn its standard deviation"
+    return f"learns its standard deviation from {std_range[0]} to {std_range[1]}"
 
 
 def _architecture(described: _Architecture | None, weights: Tensors) -> Architecture | None:

@@ -16,7 +16,7 @@ import numpy as np
 from handrail._types import Array
 from handrail.enforcement import Enforcer, Rail, predict_step, solve_returns
 from handrail.errors import Diverged
-from handrail.policies import Policy
+from handrail.policies import GaussianPolicy, Policy
 from handrail.settings import LearnerSettings
 from handrail.tangent import Batch, Gradient, policy_gradient, take_step, unchanged_on_failure
 
@@ -88,7 +88,7 @@ def apply_update(
             effects are predicted and measured, are renewed first.
     """
     clock = _Clock()
-    with unchanged_on_failure(policy):
+    with unchanged_on_failure(policy), learning_noise(policy, batch, settings.step_size):
         if rail is not None and settings.enforcement == "exact":
             return _exact(policy, rail, batch, settings, clock, renew), clock.timing()
         renew()
@@ -218,6 +218,41 @@ def _step(policy: Policy, direction: Gradient, step_size: float) -> None:
             "was. Take smaller steps, or scale the environment's rewards."
         )
     take_step(policy, direction, step_size)
+
+
+@contextmanager
+def learning_noise(policy: Policy, batch: Batch, step_size: float) -> Iterator[None]:
+    """Around an update of the weights: if it succeeds, noise that is learned takes its step, too.
+
+    Constraints are about means, and those on drawn actions count with all noise that there may ever
+    be (`GaussianPolicy.std_range`), so a policy that obeys still does.
+
+    Args:
+        policy: that played the batch; any but a Gaussian whose noise is learned is left alone.
+        batch: what it learns from.
+        step_size: of the update.
+    """
+    if not (isinstance(policy, GaussianPolicy) and policy.learns_std):
+        yield
+        return
+    step = step_size * noise_gradient(policy, batch)  # by the policy that played
+    if not np.isfinite(step).all():
+        raise Diverged(
+            "The gradient of the standard deviation is not finite, so the update was not made and "
+            "the policy is as it was. Take smaller steps, or scale the environment's rewards."
+        )
+    yield
+    policy.move_std(step)
+
+
+def noise_gradient(policy: GaussianPolicy, batch: Batch) -> Array:
+    """Σ_k G_k ∂ log π(a_k|s_k) / ∂ log σ (n_actions,), of which each is (a - mean)² / σ² - 1.
+
+    Draws that lie further out than usual and turned out well widen the noise.
+    """
+    away = (np.asarray(batch.actions) - policy.outputs(batch.states)) / policy.std
+    gradient: Array = np.asarray(batch.returns) @ (away**2 - 1.0)
+    return gradient
 
 
 @final

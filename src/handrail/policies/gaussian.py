@@ -28,9 +28,9 @@ from handrail.settings import DEFAULT_STD
 class GaussianPolicy(MeanPolicy):
     """a ~ N(module(s), std²), every dimension on its own; environments clip it to their range.
 
-    Constraints are about the mean, or about where drawn actions lie. The standard deviation is
-    declared, not learned: next to the thousands of weights that move the mean, a plain gradient
-    step would hardly change it. That of a policy which others train is theirs (`following`).
+    Constraints are about the mean, or about where drawn actions lie. The standard deviation is what
+    you declare, or learned by `Reinforce` within a range (`learning_std`). That of a policy which
+    others train is theirs (`following`).
 
     Args:
         module: maps a batch of observations (n, *observation_shape) to means (n, n_actions).
@@ -50,6 +50,63 @@ class GaussianPolicy(MeanPolicy):
                 f"the action, but got {std!r}."
             )
         self._log_std: Tensor | None = None
+        self._range: tuple[Array, Array] | None = None
+
+    def learning_std(self, least: float = 0.1, most: float = 1.0) -> GaussianPolicy:
+        """The same policy, on the same module, whose standard deviation is learned, too.
+
+        Args:
+            least: that it can become, as a part of what it is now.
+            most: likewise. What constraints ask of drawn actions is held for all noise in between.
+        """
+        if not 0.0 < least <= 1.0 <= most < math.inf or least == most:
+            raise InvalidPolicy(
+                f"A learned standard deviation needs room: parts of what it is now, least ≤ 1 ≤ "
+                f"most, but got least={least!r} and most={most!r}."
+            )
+        if self._log_std is not None:
+            raise InvalidPolicy(
+                "The standard deviation of this policy belongs to whoever trains it, and is "
+                "learned there."
+            )
+        return self.with_std_range(least * self.std, most * self.std)
+
+    def with_std_range(self, least: ArrayLike, most: ArrayLike) -> GaussianPolicy:
+        """The same policy, whose standard deviation is learned from here to there, in its units."""
+        policy = GaussianPolicy(self.module, self._std.tolist())
+        policy._range = np.array(least, dtype=np.float64), np.array(most, dtype=np.float64)
+        policy.recall_std(self._std)
+        return policy
+
+    def recall_std(self, std: ArrayLike) -> None:
+        """Set one that is learned to what it was at some time."""
+        least, most = self.std_range
+        value = np.array(std, dtype=np.float64)
+        shaped = least.shape == most.shape == value.shape == self._std.shape
+        if not shaped or not ((least > 0.0) & (least <= value) & (value <= most)).all():
+            raise InvalidPolicy(
+                f"The standard deviation {value.tolist()} does not lie in its range, from "
+                f"{least.tolist()} to {most.tolist()}."
+            )
+        self._std = value
+
+    @property
+    def learns_std(self) -> bool:
+        """Whether a learner moves the standard deviation."""
+        return self._range is not None
+
+    @property
+    def std_range(self) -> tuple[Array, Array]:
+        """The least and the most that it can become while this policy learns."""
+        return (self.std, self.std) if self._range is None else self._range
+
+    def move_std(self, step: Array) -> None:
+        """Take a step (n_actions,) of its logarithm, within its range."""
+        assert self._range is not None  # of others it stays
+        one = step.sum() if self._std.ndim == 0 else step
+        # Of a step beyond all bounds the range is as far as it goes.
+        factor = np.exp(np.clip(one, -50.0, 50.0))
+        self.recall_std(np.clip(self._std * factor, *self._range))
 
     @classmethod
     def following(cls, module: nn.Module, log_std: Tensor) -> GaussianPolicy:
@@ -131,7 +188,9 @@ class GaussianPolicy(MeanPolicy):
         """The same noise around the means of another network."""
         if self._log_std is not None:
             return GaussianPolicy.following(module, self._log_std)
-        return GaussianPolicy(module, self._std.tolist())
+        policy = GaussianPolicy(module, self._std.tolist())
+        policy._range = self._range
+        return policy
 
     def head(self, raw: Array) -> Array:
         """Itself."""

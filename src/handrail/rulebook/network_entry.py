@@ -19,6 +19,7 @@ _NETWORK: KeyPath = ("settings", "network")
 # Of continuous actions only: what each is.
 _CONTINUOUS = {
     "std": "it is how widely continuous actions vary",
+    "std_range": "it is from where to where that is learned",
     "bounded": "it keeps the means of continuous actions within their ranges",
     "residual": "it is a controller of continuous actions",
 }
@@ -62,6 +63,7 @@ def _idle(network: Network) -> list[str]:
     """A run keeps every setting, defaults as well, so that a default alone says nothing."""
     said = {
         "std": network.std != DEFAULT_STD,
+        "std_range": network.std_range is not None,
         "bounded": network.bounded is not None,
         "residual": bool(network.residual),
     }

@@ -387,7 +387,10 @@ def make_policy(rulebook: Rulebook, env: gym.Env[Any, Any]) -> Policy:
     """A fresh network as a constraint file describes it."""
     network, seed = rulebook.settings.network, rulebook.settings.seed
     kind = GaussianPolicy if rulebook.quantity.is_continuous else CategoricalPolicy
-    return kind.mlp(env, network.hidden, network.activation, seed, **rulebook.mlp_arguments())
+    policy = kind.mlp(env, network.hidden, network.activation, seed, **rulebook.mlp_arguments())
+    if isinstance(policy, GaussianPolicy) and network.std_range is not None:
+        return policy.learning_std(*network.std_range)
+    return policy
 
 
 def refuse_taken(folder: Path) -> None:
