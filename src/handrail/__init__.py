@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from handrail.constraints import AtLeast as AtLeast
     from handrail.constraints import AtMost as AtMost
     from handrail.constraints import Between as Between
+    from handrail.constraints import Branch as Branch
     from handrail.constraints import Constraint as Constraint
     from handrail.constraints import Equal as Equal
     from handrail.constraints import LikelyWithin as LikelyWithin
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from handrail.learning import Scalars as Scalars
     from handrail.learning import TensorBoardLog as TensorBoardLog
     from handrail.learning import evaluate as evaluate
+    from handrail.policies import BranchedPolicy as BranchedPolicy
     from handrail.policies import CategoricalPolicy as CategoricalPolicy
     from handrail.policies import DeterministicPolicy as DeterministicPolicy
     from handrail.policies import GaussianPolicy as GaussianPolicy
@@ -103,6 +105,7 @@ _NAMES = {
         "AtLeast",
         "AtMost",
         "Between",
+        "Branch",
         "Constraint",
         "Equal",
         "LikelyWithin",
@@ -148,6 +151,7 @@ _NAMES = {
         "evaluate",
     ),
     "policies": (
+        "BranchedPolicy",
         "CategoricalPolicy",
         "DeterministicPolicy",
         "GaussianPolicy",

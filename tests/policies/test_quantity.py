@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog
 
 from handrail.errors import InvalidArgument, InvalidConstraint
-from handrail.policies import MEAN, PROBABILITY, Quantity, quantity_named
+from handrail.policies import MEAN, PROBABILITY, Quantity, quantity_called
 from handrail.policies.quantity import WithinRange
 
 BOTH = pytest.mark.parametrize("quantity", [PROBABILITY, MEAN])
@@ -17,14 +17,14 @@ BOTH = pytest.mark.parametrize("quantity", [PROBABILITY, MEAN])
 
 @BOTH
 def test_a_quantity_is_found_by_its_name_and_survives_a_process(quantity: Quantity) -> None:
-    assert quantity_named(quantity.name) is quantity
+    assert quantity_called(quantity.name) is quantity
     assert pickle.loads(pickle.dumps(quantity)) == quantity
     assert {PROBABILITY: 1, MEAN: 2}[quantity] == 1 + quantity.is_continuous
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="Expected probability or mean, but got the quantity"):
-        quantity_named("squashed")
+    with pytest.raises(InvalidArgument, match="Expected probability or mean or value, but got"):
+        quantity_called("squashed")
 
 
 def test_words() -> None:

@@ -316,14 +316,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: spaces(observations=gym.spaces.Dict({"eye": PICTURE, "far": DICT["far"]})),
         "'eye' is an image among other observations: .*TransformObservation",
     ),
-    "MultiDiscrete": (
-        lambda: spaces(actions=gym.spaces.MultiDiscrete([2, 2])),
-        "acts in MultiDiscrete.*Make one Discrete action",
-    ),
-    "MultiBinary": (
-        lambda: spaces(actions=gym.spaces.MultiBinary(2)),
-        "acts in MultiBinary.* through BernoulliDistribution",
-    ),
     "state-dependent noise": (
         lambda: ppo("Pendulum-v1", use_sde=True),
         "StateDependentNoiseDistribution.*Leave use_sde at False",

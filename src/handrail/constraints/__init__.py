@@ -6,6 +6,7 @@ from handrail.constraints.barrier_condition import BarrierCondition, barrier, sa
 from handrail.constraints.close_to import CloseTo
 from handrail.constraints.constraint import (
     Action,
+    Branch,
     Constraint,
     Mean,
     PlacedConstraint,
@@ -63,6 +64,7 @@ __all__ = [
     "BarrierCondition",
     "Between",
     "Bounded",
+    "Branch",
     "CloseTo",
     "Constraint",
     "ControllerSample",

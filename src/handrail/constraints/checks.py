@@ -8,7 +8,14 @@ from numbers import Integral, Real
 from typing import Any
 
 from handrail.constraints.amount import as_amount, check_number
-from handrail.constraints.constraint import Action, Mean, action_sum, as_mapping, quantity_of
+from handrail.constraints.constraint import (
+    Action,
+    action_sum,
+    as_mapping,
+    plain_action,
+    plain_actions,
+    quantity_of,
+)
 from handrail.errors import InvalidConstraint
 from handrail.formulas import StateFunction
 from handrail.regions import Points, Region
@@ -16,10 +23,10 @@ from handrail.regions import Points, Region
 
 def check_actions(action: Action) -> None:
     """Every action an index, every weight a number, not all of them zero."""
-    plain = action.dimension if isinstance(action, Mean) else action
+    plain = plain_action(action)
     if not isinstance(plain, Mapping):
         check_action(plain)
-    actions = as_mapping(action)
+    actions = plain_actions(action)
     if not actions:
         raise InvalidConstraint("The action mapping is empty: name at least one action.")
     for index, weight in actions.items():

@@ -32,13 +32,14 @@ from handrail.policies import (
     IDENTITY,
     MEAN,
     VALUE,
+    BranchProbability,
     CategoricalPolicy,
     GaussianPolicy,
     LayerArrays,
     Layers,
     Policy,
     Quantity,
-    quantity_named,
+    quantity_called,
 )
 from handrail.regions import Place
 
@@ -110,7 +111,7 @@ class FrozenPolicy:
                 tuple(known[name] for name in described["activations"]),
             )
         )
-        if quantity_named(described["quantity"]) == MEAN:
+        if quantity_called(described["quantity"]) == MEAN:
             return cls(GaussianPolicy(module, 1.0), described["precision"])
         return cls(CategoricalPolicy(module), described["precision"])
 
@@ -182,6 +183,11 @@ class CloseTo(Paired):
                 "CloseTo keeps probabilities or mean actions near those of a policy, but a "
                 "GreedyPolicy has values, of which only the order decides. Say which action it "
                 "takes: Prefer(action, by=…, where=…)."
+            )
+        if isinstance(self.quantity, BranchProbability):
+            raise InvalidConstraint(
+                "CloseTo: of a policy with several branches, no distance is known. Bound the "
+                "probabilities of its branches: Between(lower, upper, Branch(…), where)."
             )
         check_number(self.distance, "CloseTo: `distance`")
         highest = np.inf if self.quantity.is_continuous else 0.5

@@ -20,7 +20,7 @@ from handrail.constraints.amount import Amount, Asked, Demand
 from handrail.constraints.rows import Rows
 from handrail.errors import ActionSum, InvalidConstraint
 from handrail.formulas import StateFunction, function_from
-from handrail.policies import MEAN, PROBABILITY, Policy, Quantity
+from handrail.policies import MEAN, PROBABILITY, BranchProbability, Policy, Quantity, sizes_of
 from handrail.regions import Place, Points, Region, region_from
 
 
@@ -37,11 +37,50 @@ class Mean:
     dimension: int | Mapping[int, Amount]
 
 
-Action = int | Mapping[int, Amount] | Mean
+@final
+@dataclass(frozen=True)
+class Branch:
+    """An action of one branch of MultiDiscrete or MultiBinary actions, wherever one is taken.
+
+    Args:
+        space: the action space, or how many actions each branch has, such as (3, 2).
+        branch: its index.
+        action: an index in the branch, or {action: weight} for a weighted sum of its actions; a
+            weight may depend on the state.
+    """
+
+    space: Any
+    branch: int
+    action: int | Mapping[int, Amount]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "space", sizes_of(self.space))
+        if isinstance(self.branch, bool) or not 0 <= self.branch < len(self.space):
+            raise InvalidConstraint(
+                f"Branch: there are {len(self.space)} branches, 0 to {len(self.space) - 1}, but "
+                f"got {self.branch!r}."
+            )
+        size = self.space[self.branch]
+        for one in plain_actions(self):
+            if isinstance(one, int) and one >= size:
+                raise InvalidConstraint(
+                    f"Branch: branch {self.branch} has {size} actions, 0 to {size - 1}, but got "
+                    f"action {one}."
+                )
+
+    @property
+    def first(self) -> int:
+        """Where the branch begins among all actions of all branches."""
+        return sum(self.space[: self.branch])
+
+
+Action = int | Mapping[int, Amount] | Mean | Branch
 
 
 def quantity_of(action: Action) -> Quantity:
-    """The mean of a continuous action where it says so, else the probability of a discrete one."""
+    """What the action says it is of; else the probability of a discrete one."""
+    if isinstance(action, Branch):
+        return BranchProbability(action.space)
     return MEAN if isinstance(action, Mean) else PROBABILITY
 
 
@@ -50,14 +89,36 @@ def action_about(quantity: Quantity, plain: int | Mapping[int, Amount]) -> Actio
     return Mean(plain) if quantity == MEAN else plain
 
 
-def as_mapping(action: Action) -> Mapping[int, Amount]:
-    """One action or several, as {action: weight}."""
-    plain = action.dimension if isinstance(action, Mean) else action
+def plain_action(action: Action) -> int | Mapping[int, Amount]:
+    """As it was written, without what it is of."""
+    if isinstance(action, Branch):
+        return action.action
+    return action.dimension if isinstance(action, Mean) else action
+
+
+def plain_actions(action: Action) -> Mapping[int, Amount]:
+    """The same as {action: weight}."""
+    plain = plain_action(action)
     return plain if isinstance(plain, Mapping) else {plain: 1.0}
 
 
+def with_weights(action: Action, weights: Mapping[int, Amount]) -> Action:
+    """The same with other weights of its actions, as they are written."""
+    if isinstance(action, Branch):
+        return Branch(action.space, action.branch, weights)
+    return Mean(weights) if isinstance(action, Mean) else weights
+
+
+def as_mapping(action: Action) -> Mapping[int, Amount]:
+    """One action or several, as {action: weight}; of a branch, by their index among all."""
+    first = action.first if isinstance(action, Branch) else 0
+    return {first + index: weight for index, weight in plain_actions(action).items()}
+
+
 def action_sum(action: Action) -> ActionSum:
-    """For messages: 'action 1', '0.5·action 0 + action 2', 'mean action 0'."""
+    """For messages: 'action 1', '0.5·action 0 + action 2', 'mean action 0', 'branch 1 action 0'."""
+    if isinstance(action, Branch):
+        return ActionSum(plain_actions(action), f"branch {action.branch} action")
     noun = "mean action" if isinstance(action, Mean) else "action"
     return ActionSum(as_mapping(action), noun)
 
@@ -221,6 +282,8 @@ def _plain(value: Any) -> Any:
     """A mapping as a list of pairs: JSON knows texts as keys only."""
     if isinstance(value, Mean):
         return {"mean": _plain(value.dimension)}
+    if isinstance(value, Branch):
+        return {"branch": value.branch, "of": list(value.space), "action": _plain(value.action)}
     if isinstance(value, StateFunction):
         return {"function": value.describe()}
     if isinstance(value, Mapping):
@@ -235,6 +298,8 @@ def mapping_from(plain: Any) -> Any:
 
 def action_from(plain: Any) -> Action:
     """An action as `describe` told it."""
+    if isinstance(plain, Mapping) and "branch" in plain:
+        return Branch(plain["of"], plain["branch"], mapping_from(plain["action"]))
     if isinstance(plain, Mapping):
         return Mean(mapping_from(plain["mean"]))
     action: Action = mapping_from(plain)

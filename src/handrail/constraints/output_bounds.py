@@ -33,15 +33,16 @@ from handrail.constraints.checks import (
 )
 from handrail.constraints.constraint import (
     Action,
-    Mean,
     PlacedConstraint,
     action_from,
     action_sum,
     amount_from,
     as_mapping,
+    plain_action,
     quantity_of,
     rows_of_demands,
     set_default_name,
+    with_weights,
 )
 from handrail.constraints.rows import Rows
 from handrail.constraints.words import state_in_words
@@ -188,11 +189,10 @@ class Bounded(PlacedConstraint):
 
 def _settled(action: Action) -> Action:
     """With Python functions among the weights as functions of the state."""
-    plain = action.dimension if isinstance(action, Mean) else action
+    plain = plain_action(action)
     if not isinstance(plain, Mapping):
         return action
-    weights = {index: as_amount(one, "A weight") for index, one in plain.items()}
-    return Mean(weights) if isinstance(action, Mean) else weights
+    return with_weights(action, {index: as_amount(one, "A weight") for index, one in plain.items()})
 
 
 def looked_at(where: Place) -> Array:

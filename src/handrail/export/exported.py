@@ -146,7 +146,7 @@ class Exportable:
             "handrail": VERSION,
             "observations": list(observations),
             "actions": list(actions),
-            "quantity": policy.quantity.name,
+            "quantity": policy.quantity.full_name,
             **_noise(policy, n_actions),
             "constraints": constraint_file,
             "report": report,

@@ -22,7 +22,7 @@ from handrail.export.exported import (
     write_compared,
 )
 from handrail.export.opened_export import of_numpy
-from handrail.policies import ACTIVATIONS, IDENTITY, Layers, Policy, Refusal
+from handrail.policies import ACTIVATIONS, IDENTITY, BranchProbability, Layers, Policy, Refusal
 from handrail.proof import Budget
 from handrail.rulebook import AnyConstraints
 
@@ -46,8 +46,9 @@ def outputs(file, states):  # file = dict(np.load("policy.npz")), states (n, n_o
     for k, activation in enumerate(file["activations"]):
         z = z @ file[f"weight_{{k}}"] + file[f"bias_{{k}}"]
         z = F[activation](z + states @ file[f"gain_{{k}}"] if f"gain_{{k}}" in file else z)
-    p = np.exp(z - np.logaddexp.reduce(z, 1, keepdims=True))
-    return p if file["outputs"] == "probability" else z
+    branches = np.split(z, np.cumsum(file.get("branches", ()))[:-1], axis=1)
+    chances = [np.exp(b - np.logaddexp.reduce(b, 1, keepdims=True)) for b in branches]
+    return np.hstack(chances) if "probability" in str(file["outputs"]) else z
 """
 
 
@@ -67,15 +68,18 @@ def export_numpy(
     """Write a policy as an .npz file that `LOADER`, a few lines of NumPy, runs.
 
     For networks of Linear layers and activations. The file holds `weight_k`, `bias_k`,
-    `activations`, `outputs` ("probability", "mean" or "value"), and `metadata`, a JSON text; no
-    pickle. Weights are as precise as the policy's, the loader computes in float64. Arguments as for
+    `activations`, `outputs` ("probability", "mean" or "value"), and `metadata`, a JSON text; of
+    several branches of actions their sizes, too, `branches`. No pickle. Weights are as precise as
+    the policy's, the loader computes in float64. Arguments as for
     `export_onnx`.
     """
     file = check_ending(path, ".npz")
     subject = Exportable.of(
         policy, constraints, observations, actions, constraint_file, states, tolerance
     )
-    arrays = {**_arrays(policy.module), "outputs": np.array(policy.quantity.name)}
+    arrays = {**_arrays(policy.module), "outputs": np.array(policy.quantity.full_name)}
+    if isinstance(policy.quantity, BranchProbability):
+        arrays["branches"] = np.array(policy.quantity.sizes)
 
     def run(states: Array) -> Array:
         namespace: dict[str, Any] = {}

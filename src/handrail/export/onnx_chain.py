@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 from torch import nn
 
 from handrail.errors import InvalidPolicy
-from handrail.policies import ACTIVATIONS, MEAN, PROBABILITY, VALUE, Quantity, Residual, Scaler
+from handrail.policies import (
+    ACTIVATIONS,
+    MEAN,
+    PROBABILITY,
+    VALUE,
+    BranchProbability,
+    Quantity,
+    Residual,
+    Scaler,
+)
 
 INPUT = "observations"
 
@@ -119,16 +128,39 @@ class OnnxChain:
             raise self.refusal("other inputs than observations")
         parts: list[nn.Module] = []
         at = INPUT
-        while self._left and self._left[0].op_type != "Softmax":
+        while self._left and self._left[0].op_type not in ("Softmax", "Split"):
             parts, at = self._next(parts, at)
         for quantity in (MEAN, VALUE):
             if not self._left and outputs == [at] == list(quantity.stages):
                 return ChainOutputs(parts, quantity)
+        branches = self._branches(at, outputs)
+        if branches:
+            return ChainOutputs(parts, BranchProbability(branches))
         if len(self._left) == 1 and outputs == [at, *self._left[0].output]:
             node = self._left[0]
             if list(node.input) == [at] and self._attributes(node) == {"axis": -1}:
                 return ChainOutputs(parts, PROBABILITY)
         raise self.refusal("other outputs than logits and their softmax, means or values")
+
+    def _branches(self, at: str, outputs: Sequence[str]) -> tuple[int, ...]:
+        """How many logits each softmax is over, if what is left are several side by side."""
+        if len(self._left) < 3 or self._left[0].op_type != "Split":
+            return ()
+        split, *each, joined = self._left
+        sizes = self._constants.get(split.input[1]) if len(split.input) == 2 else None
+        softmax = [list(one.input) for one in each] == [[one] for one in split.output] and all(
+            one.op_type == "Softmax" and self._attributes(one) == {"axis": -1} for one in each
+        )
+        side_by_side = (
+            joined.op_type == "Concat"
+            and list(joined.input) == [one.output[0] for one in each]
+            and self._attributes(joined) == {"axis": -1}
+            and self._attributes(split) == {"axis": 1}
+        )
+        whole = split.input[0] == at and list(outputs) == [at, joined.output[0]]
+        if sizes is None or not (softmax and side_by_side and whole):
+            return ()
+        return tuple(int(one) for one in sizes)
 
     def refusal(self, what: str) -> InvalidPolicy:
         """Of a graph that has such a thing."""

@@ -27,7 +27,7 @@ from handrail.export.exported import (
 )
 from handrail.export.onnx_chain import INPUT, LEAKY
 from handrail.export.opened_export import of_onnx
-from handrail.policies import Policy
+from handrail.policies import Policy, Quantity
 from handrail.proof import Budget
 from handrail.rulebook import AnyConstraints
 
@@ -92,15 +92,19 @@ def export_onnx(
 
 @final
 class _WithProbabilities(nn.Module):
-    """The network, and the softmax over its logits."""
+    """The network, and the softmax over its logits, or over those of each branch."""
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, quantity: Quantity) -> None:
         super().__init__()
         self.network = module
+        self._branches = list(getattr(quantity, "sizes", ()))
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         logits = self.network(observations)
-        return logits, torch.softmax(logits, dim=-1)
+        if not self._branches:
+            return logits, torch.softmax(logits, dim=-1)
+        each = [torch.softmax(one, dim=-1) for one in logits.split(self._branches, dim=-1)]
+        return logits, torch.cat(each, dim=-1)
 
 
 def _running(subject: Exportable, float32: bool) -> tuple[Any, str, Callable[[Array], Array]]:
@@ -125,7 +129,9 @@ def _in_precision(
 
     precision = str(dtype).removeprefix("torch.")
     names = subject.policy.quantity.stages
-    traced = _WithProbabilities(module) if "probabilities" in names else module
+    traced = (
+        _WithProbabilities(module, subject.policy.quantity) if "probabilities" in names else module
+    )
     model = _traced(traced, torch.as_tensor(subject.states[:2], dtype=dtype), names)
     options = SessionOptions()
     options.intra_op_num_threads = 1

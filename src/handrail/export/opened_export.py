@@ -25,6 +25,8 @@ from handrail.policies import (
     ACTIVATIONS,
     PROBABILITY,
     VALUE,
+    BranchedPolicy,
+    BranchProbability,
     CategoricalPolicy,
     DeterministicPolicy,
     GaussianPolicy,
@@ -34,7 +36,7 @@ from handrail.policies import (
     Quantity,
     Refusal,
     Residual,
-    quantity_named,
+    quantity_called,
 )
 
 CERTIFICATE = "certificate"
@@ -84,7 +86,9 @@ def of_numpy(content: bytes, name: str) -> OpenedExport:
         metadata = json.loads(str(file["metadata"]))
         kinds = [str(one) for one in file["activations"]]
         layers = [(file[f"weight_{k}"].T, file[f"bias_{k}"]) for k in range(len(kinds))]
-        quantity = quantity_named(str(file["outputs"]))
+        quantity = quantity_called(str(file["outputs"]))
+        if list(file.get("branches", ())) != list(getattr(quantity, "sizes", ())):
+            raise ValueError("branches")
     except (ValueError, KeyError, OSError, TypeError) as error:
         raise InvalidPolicy(f"{name} is no file of `export_numpy`, or it is damaged.") from error
     parts: list[nn.Module] = []
@@ -132,6 +136,8 @@ def _policy(parts: Sequence[nn.Module], quantity: Quantity, metadata: Mapping[st
     module = nn.Sequential(*parts)
     if quantity == VALUE:
         return GreedyPolicy(module)
+    if isinstance(quantity, BranchProbability):
+        return BranchedPolicy(module, quantity.sizes)
     if quantity == PROBABILITY:
         return CategoricalPolicy(module)
     if "std" in metadata:

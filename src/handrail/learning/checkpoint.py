@@ -40,6 +40,7 @@ from handrail.errors import HandrailError, InvalidConstraint, InvalidRun, ShapeM
 from handrail.policies import (
     PROBABILITY,
     Architecture,
+    BranchedPolicy,
     CategoricalPolicy,
     GaussianPolicy,
     Policy,
@@ -47,7 +48,8 @@ from handrail.policies import (
     Spaces,
     load_weights,
     pack_policy,
-    quantity_named,
+    quantity_called,
+    sizes_of,
 )
 from handrail.settings import STRICT, LearnerSettings, first_finding
 
@@ -198,8 +200,12 @@ class PackedPolicy:
                 return policy
             least, most = self.std_range
             return policy.with_std_range(least, most)
-        network = self.architecture.build(observations.shape, int(actions.n), seed=0)
-        return CategoricalPolicy(network)
+        if isinstance(actions, gym.spaces.Discrete):
+            return CategoricalPolicy(
+                self.architecture.build(observations.shape, int(actions.n), seed=0)
+            )
+        sizes = sizes_of(actions)
+        return BranchedPolicy(self.architecture.build(observations.shape, sum(sizes), 0), sizes)
 
     def load_into(self, policy: Policy) -> None:
         """Copy the weights, and noise that is learned; else it must be what it was."""
@@ -314,7 +320,7 @@ class Checkpoint:
             "settings": self.settings.model_dump(),
             "architecture": None if architecture is None else architecture.describe(),
             "environment": None if self.environment is None else self.environment.model_dump(),
-            "quantity": self.policy.quantity.name,
+            "quantity": self.policy.quantity.full_name,
             "std": self.policy.std,
             **({} if std_range is None else {"std_range": [*std_range]}),
             "labels": [] if rows is None else list(rows.labels),
@@ -335,7 +341,7 @@ class Checkpoint:
         check_format(state, path)
         try:
             read = _State.model_validate(state)
-            quantity = quantity_named(read.quantity)
+            quantity = quantity_called(read.quantity)
             weights = under("policy.", tensors)
             rows = _rows(under("constraints.", tensors), tuple(read.labels), quantity)
             digest = read.constraints_sha256

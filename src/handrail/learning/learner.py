@@ -46,6 +46,7 @@ from handrail.learning.record import Record, Seconds, make_records, share_second
 from handrail.learning.update import Timing, Update, no_update
 from handrail.policies import (
     Actions,
+    BranchedPolicy,
     CategoricalPolicy,
     GaussianPolicy,
     Policy,
@@ -55,6 +56,7 @@ from handrail.policies import (
     fitted,
     flat_observation,
     normaliser_in,
+    policy_for,
 )
 from handrail.rulebook import AnyConstraints, constraints_of, observation_names
 from handrail.settings import Everywhere, LearnerSettings, check_count
@@ -481,9 +483,10 @@ def _refuse_what_draws_nothing(policy: Policy) -> None:
 
 
 def _fresh_policy(spaces: Spaces, seed: int) -> Policy:
-    continuous = isinstance(spaces[1], gym.spaces.Box)
-    make = GaussianPolicy.mlp if continuous else CategoricalPolicy.mlp
-    return make(spaces, seed=seed)
+    makers: dict[str, Callable[..., Policy]] = {
+        one.__name__: one.mlp for one in (GaussianPolicy, CategoricalPolicy, BranchedPolicy)
+    }
+    return makers[policy_for(spaces[1])](spaces, seed=seed)
 
 
 @agent_of.register

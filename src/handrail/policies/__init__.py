@@ -14,6 +14,12 @@ from handrail.policies.activation import (
     Sigmoidal,
     Twinned,
 )
+from handrail.policies.branched_policy import (
+    BranchedPolicy,
+    BranchProbability,
+    quantity_called,
+    sizes_of,
+)
 from handrail.policies.categorical import CategoricalPolicy, as_categorical
 from handrail.policies.deterministic import DeterministicPolicy
 from handrail.policies.fused_network import FusedNetwork
@@ -32,7 +38,6 @@ from handrail.policies.quantity import (
     VALUE,
     Coordinates,
     Quantity,
-    quantity_named,
 )
 from handrail.policies.residual import Residual
 from handrail.policies.scaler import Scaler, finite_ranges, onto_range
@@ -45,6 +50,7 @@ from handrail.policies.spaces import (
     flat_observation,
     flat_space,
     flattening,
+    policy_for,
     spaces_of,
     takes_as_drawn,
 )
@@ -61,6 +67,8 @@ __all__ = [
     "Actions",
     "Activation",
     "Architecture",
+    "BranchProbability",
+    "BranchedPolicy",
     "CategoricalPolicy",
     "Clipping",
     "Convex",
@@ -104,7 +112,9 @@ __all__ = [
     "normaliser_in",
     "onto_range",
     "pack_policy",
-    "quantity_named",
+    "policy_for",
+    "quantity_called",
+    "sizes_of",
     "spaces_of",
     "takes_as_drawn",
 ]

@@ -28,7 +28,7 @@ class CategoricalPolicy(Policy):
         module: maps a batch of observations (n, *observation_shape) to logits (n, n_actions).
     """
 
-    quantity: ClassVar[Quantity] = PROBABILITY
+    quantity: Quantity = PROBABILITY
     _raw_name: ClassVar[str] = "logits"
 
     @classmethod

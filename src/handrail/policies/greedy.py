@@ -27,7 +27,7 @@ class GreedyPolicy(Policy):
             (n, n_actions).
     """
 
-    quantity: ClassVar[Quantity] = VALUE
+    quantity: Quantity = VALUE
     draws: ClassVar[bool] = False
     _raw_name: ClassVar[str] = "values of actions"
 

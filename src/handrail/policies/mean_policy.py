@@ -16,7 +16,7 @@ from handrail.policies.quantity import MEAN, Coordinates, Quantity, WithinRange
 class MeanPolicy(Policy):
     """Its network returns the means that constraints are about, as they are."""
 
-    quantity: ClassVar[Quantity] = MEAN
+    quantity: Quantity = MEAN
     _raw_name: ClassVar[str] = "mean actions"
 
     def mean(self, states: ArrayLike) -> Array:

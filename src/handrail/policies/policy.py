@@ -34,7 +34,7 @@ class Policy(ABC):
         module: maps a batch of observations (n, *observation_shape) to raw outputs (n, n_actions).
     """
 
-    quantity: ClassVar[Quantity]
+    quantity: Quantity
     """What `outputs` are."""
     draws: ClassVar[bool] = True
     """Whether its actions are drawn, so that they have a likelihood."""

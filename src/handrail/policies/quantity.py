@@ -80,6 +80,11 @@ class Quantity(Coordinates):
     reach_at_once: ClassVar[float]
     """The most that a first-order step asks of a row that is measured as it is."""
 
+    @property
+    def full_name(self) -> str:
+        """In files, with all that tells it from others of its kind."""
+        return self.name
+
     @abstractmethod
     def of_action(self, action: int) -> str:
         """The one of this action, in a sentence."""

@@ -15,7 +15,11 @@ Discrete = tuple[gym.spaces.Box, gym.spaces.Discrete[Any]]
 
 Continuous = tuple[gym.spaces.Box, gym.spaces.Box]
 
-Spaces = Discrete | Continuous
+Branches = gym.spaces.MultiDiscrete | gym.spaces.MultiBinary
+
+Branched = tuple[gym.spaces.Box, Branches]
+
+Spaces = Discrete | Continuous | Branched
 
 
 def spaces_of(env_or_spaces: Any) -> Spaces:
@@ -28,18 +32,33 @@ def spaces_of(env_or_spaces: Any) -> Spaces:
     if isinstance(actions, gym.spaces.Box):
         _check_continuous(actions)
         return observations, actions
+    if isinstance(actions, gym.spaces.MultiDiscrete | gym.spaces.MultiBinary):
+        _check_branches(actions)
+        return observations, actions
     raise InvalidPolicy(
-        f"Actions must be Discrete or a Box, but this environment acts in {actions}."
+        f"Actions must be Discrete, MultiDiscrete, MultiBinary or a Box, but this environment acts "
+        f"in {actions}."
     )
 
 
 def discrete_spaces(env_or_spaces: Any) -> Discrete:
     """Refused if no categorical policy can act in them."""
     observations, actions = spaces_of(env_or_spaces)
-    if isinstance(actions, gym.spaces.Box):
+    if not isinstance(actions, gym.spaces.Discrete):
         raise InvalidPolicy(
             f"Actions must be Discrete for a categorical policy, but this environment acts in "
-            f"{actions}. Use GaussianPolicy."
+            f"{actions}. Use {policy_for(actions)}."
+        )
+    return observations, actions
+
+
+def branched_spaces(env_or_spaces: Any) -> Branched:
+    """Refused if no policy of several branches can act in them."""
+    observations, actions = spaces_of(env_or_spaces)
+    if not isinstance(actions, gym.spaces.MultiDiscrete | gym.spaces.MultiBinary):
+        raise InvalidPolicy(
+            f"Actions must be MultiDiscrete or MultiBinary for a policy of several branches, but "
+            f"this environment acts in {actions}. Use {policy_for(actions)}."
         )
     return observations, actions
 
@@ -47,12 +66,26 @@ def discrete_spaces(env_or_spaces: Any) -> Discrete:
 def continuous_spaces(env_or_spaces: Any) -> Continuous:
     """Refused if no Gaussian policy can act in them."""
     observations, actions = spaces_of(env_or_spaces)
-    if isinstance(actions, gym.spaces.Discrete):
+    if not isinstance(actions, gym.spaces.Box):
         raise InvalidPolicy(
             f"Actions must be a Box for a Gaussian policy, but this environment acts in "
-            f"{actions}. Use CategoricalPolicy."
+            f"{actions}. Use {policy_for(actions)}."
         )
     return observations, actions
+
+
+def policy_for(actions: gym.Space[Any]) -> str:
+    """The class that acts in such a space."""
+    if isinstance(actions, gym.spaces.Box):
+        return "GaussianPolicy"
+    return "CategoricalPolicy" if isinstance(actions, gym.spaces.Discrete) else "BranchedPolicy"
+
+
+def branches_of(actions: Branches) -> tuple[int, ...]:
+    """How many actions each branch has."""
+    if isinstance(actions, gym.spaces.MultiBinary):
+        return (2,) * int(np.prod(actions.shape))
+    return tuple(int(one) for one in actions.nvec.ravel())
 
 
 def flat_space(observations: gym.Space[Any]) -> gym.spaces.Box:
@@ -110,6 +143,14 @@ def _pair(env_or_spaces: Any) -> tuple[Any, Any]:
 def _check_discrete(actions: gym.spaces.Discrete[Any]) -> None:
     if actions.n < 2:
         raise InvalidPolicy(f"A policy needs at least two actions to choose from, not {actions}.")
+
+
+def _check_branches(actions: Branches) -> None:
+    if len(actions.shape) != 1 or min(branches_of(actions), default=0) < 2:
+        raise InvalidPolicy(
+            f"Branches must be a list, each with at least two actions to choose from, but this "
+            f"environment acts in {actions}. Wrap it with gymnasium.wrappers.TransformAction."
+        )
 
 
 def _check_continuous(actions: gym.spaces.Box) -> None:
@@ -178,18 +219,23 @@ def fitted(actions: Any, space: gym.Space[Any]) -> Any:
     """
     if isinstance(space, gym.spaces.Box):
         return np.clip(actions, space.low, space.high).astype(space.dtype)
-    return actions + space.start if isinstance(space, gym.spaces.Discrete) else actions
+    if isinstance(space, gym.spaces.Discrete):
+        return actions + space.start
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return (actions + space.start).astype(space.dtype)
+    return actions.astype(space.dtype)
 
 
 def check_fit(policy: Policy, spaces: Spaces) -> None:
     """A policy for another environment is refused before it plays."""
     observations, actions = spaces
     continuous = isinstance(actions, gym.spaces.Box)
-    if continuous != policy.quantity.is_continuous:
-        fitting = "GaussianPolicy" if continuous else "CategoricalPolicy"
+    sizes: tuple[int, ...] | None = getattr(policy.quantity, "sizes", None)
+    branched = isinstance(actions, gym.spaces.MultiDiscrete | gym.spaces.MultiBinary)
+    if continuous != policy.quantity.is_continuous or branched != (sizes is not None):
         raise InvalidPolicy(
             f"The environment acts in {actions}, but the policy is a {type(policy).__name__}. Use "
-            f"a {fitting}."
+            f"a {policy_for(actions)}."
         )
     n_actions = policy.outputs(np.zeros((1, *observations.shape))).shape[1]
     if isinstance(actions, gym.spaces.Box):
@@ -198,7 +244,14 @@ def check_fit(policy: Policy, spaces: Spaces) -> None:
                 f"The policy has {n_actions} mean actions, but the environment takes "
                 f"{actions.shape[0]}."
             )
-    elif n_actions != actions.n:
+    elif isinstance(actions, gym.spaces.Discrete):
+        if n_actions != actions.n:
+            raise InvalidPolicy(
+                f"The policy chooses among {n_actions} actions, but the environment has "
+                f"{actions.n}."
+            )
+    elif sizes != branches_of(actions):
         raise InvalidPolicy(
-            f"The policy chooses among {n_actions} actions, but the environment has {actions.n}."
+            f"The policy has branches of {sizes} actions, but the environment has "
+            f"{branches_of(actions)}."
         )

@@ -103,7 +103,7 @@ class _Document(BaseModel):
 def weights_hash(policy: Policy) -> str:
     """SHA-256 of the architecture, of what is decided, and of every weight, bit for bit."""
     weights, architecture = pack_policy(policy)
-    head = {"architecture": architecture, "quantity": policy.quantity.name}
+    head = {"architecture": architecture, "quantity": policy.quantity.full_name}
     return digest_of(weights, head)
 
 
@@ -238,7 +238,7 @@ def _question(policy: Policy, constraint: Constraint, tolerance: float) -> dict[
 
 def _compared(constraint: Paired) -> dict[str, Any]:
     return {
-        "quantity": constraint.quantity.name,
+        "quantity": constraint.quantity.full_name,
         "weights": [constraint.comparison()],
         "lower": -constraint.largest,
         "upper": constraint.largest,
@@ -269,7 +269,8 @@ def _slopes(constraint: SlopeBounded, n_actions: int) -> dict[str, Any]:
 
 def _quantity(demand: Demand) -> str:
     """As files call what is bounded."""
-    return f"raw {demand.quantity.name}" if demand.raw else demand.quantity.name
+    name = demand.quantity.full_name
+    return f"raw {name}" if demand.raw else name
 
 
 def _described(amount: Amount) -> Any:

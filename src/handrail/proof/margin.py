@@ -23,10 +23,10 @@ import numpy as np
 from scipy.special import expit
 from typing_extensions import override
 
-from handrail._types import Array, Indices
+from handrail._types import Array, Indices, Mask
 from handrail.errors import InvalidPolicy
 from handrail.formulas import Formula
-from handrail.policies import MEAN, PROBABILITY, Quantity
+from handrail.policies import MEAN, PROBABILITY, BranchProbability, Quantity
 from handrail.regions import Cells
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -133,17 +133,24 @@ class SoftmaxMargin(UniformMargin):
     Attributes:
         threshold: what the value is compared with.
         sign: +1 for a lower bound, -1 for an upper one.
-        coefficients: (n_actions,), sign · (w_a - threshold).
+        coefficients: (n_actions,), sign · (w_a - threshold); of actions of other branches 0.
+        has_neutral: whether an action that competes is neither for it nor against it.
     """
 
     threshold: float
     sign: float
     coefficients: Array
+    has_neutral: bool
 
     @classmethod
-    def of(cls, weights: Array, threshold: float, sign: float) -> SoftmaxMargin:
-        """Of weights (n_actions,) of the probabilities."""
-        return cls(threshold, sign, sign * (weights - threshold))
+    def of(
+        cls, weights: Array, threshold: float, sign: float, among: Mask | None = None
+    ) -> SoftmaxMargin:
+        """Of weights (n_actions,) of the probabilities; `among` compete, by default all of them."""
+        competing = np.ones(len(weights), dtype=bool) if among is None else among
+        coefficients = np.where(competing, sign * (weights - threshold), 0.0)
+        has_neutral = bool((coefficients[competing] == 0.0).any())
+        return cls(threshold, sign, coefficients, has_neutral)
 
     @property
     def positive(self) -> Indices:
@@ -207,7 +214,7 @@ class SoftmaxMargin(UniformMargin):
     def slack(self, margin: float) -> float:
         if not margin >= 0.0:
             return np.nan
-        if (self.coefficients == 0.0).any():  # neutral actions may have all the probability
+        if self.has_neutral:  # neutral actions may have all the probability
             return 0.0
         helping = self.coefficients[self.positive]
         harming = -self.coefficients[self.negative]
@@ -340,6 +347,8 @@ def at_most(quantity: Quantity, weights: Array, threshold: float) -> UniformMarg
 
 
 def _margin(quantity: Quantity, weights: Array, threshold: float, sign: float) -> UniformMargin:
+    if isinstance(quantity, BranchProbability):
+        return SoftmaxMargin.of(weights, threshold, sign, quantity.among(weights[None])[0])
     if quantity not in _MARGINS:
         raise InvalidPolicy(f"Nothing can be proven about {quantity.plural}: no margin is known.")
     return _MARGINS[quantity](weights, threshold, sign)

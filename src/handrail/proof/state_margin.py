@@ -28,11 +28,11 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from handrail._types import Array
+from handrail._types import Array, Mask
 from handrail.constraints import Amount
 from handrail.errors import InvalidPolicy
 from handrail.formulas import Formula, StateFunction, formula_of
-from handrail.policies import MEAN, PROBABILITY, Quantity
+from handrail.policies import MEAN, PROBABILITY, BranchProbability, Quantity
 from handrail.proof.extent import STEEP, Extent, largest_of
 from handrail.proof.margin import LinearMargin, Local, Margin, SoftmaxMargin, UniformMargin
 from handrail.proof.odds_margin import OddsMargin
@@ -259,14 +259,29 @@ def state_margin(
         numbers = np.array(weights, dtype=np.float64)
         base = LinearMargin.of(numbers, 0.0, sign)
         return ShiftedMargin(base, _times(limit, sign / float(np.abs(numbers).sum())), extent)
-    if quantity != PROBABILITY:
-        raise InvalidPolicy(f"Nothing can be proven about {quantity.plural}: no margin is known.")
+    among = _competing(quantity, weights)
     plain = [one for one in weights if not isinstance(one, StateFunction)]
     if len(plain) < len(weights) or not set(plain) <= {0.0, 1.0}:
-        each = (Formula.applied("-", _formula(one, names), limit) for one in weights)
+        each = (
+            Formula.applied("-", _formula(one, names), limit)
+            if competes
+            else Formula.of_number(0.0, names)
+            for one, competes in zip(weights, among, strict=True)
+        )
         return OddsMargin(tuple(_times(one, sign) for one in each), extent)
-    base_of_odds = SoftmaxMargin.of(np.array(plain), 0.5, sign)
+    base_of_odds = SoftmaxMargin.of(np.array(plain), 0.5, sign, among)
     return ShiftedMargin(base_of_odds, _times(_logit(limit), sign), extent)
+
+
+def _competing(quantity: Quantity, weights: Sequence[Amount]) -> Mask:
+    """Which actions (n_actions,) share a softmax with those that have a weight."""
+    if isinstance(quantity, BranchProbability):
+        given = [isinstance(one, StateFunction) or one != 0.0 for one in weights]
+        among: Mask = quantity.among(np.array([given], dtype=np.float64))[0]
+        return among
+    if quantity != PROBABILITY:
+        raise InvalidPolicy(f"Nothing can be proven about {quantity.plural}: no margin is known.")
+    return np.ones(len(weights), dtype=bool)
 
 
 def loosened(bound: Amount, sign: float, tolerance: float) -> Amount:

@@ -19,14 +19,27 @@ import gymnasium as gym
 import numpy as np
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.distributions import CategoricalDistribution, DiagGaussianDistribution
+from stable_baselines3.common.distributions import (
+    BernoulliDistribution,
+    CategoricalDistribution,
+    DiagGaussianDistribution,
+    MultiCategoricalDistribution,
+)
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.preprocessing import is_image_space, preprocess_obs
 from torch import Tensor, nn
 
 from handrail._types import Array
 from handrail.errors import InvalidPolicy
-from handrail.policies import CategoricalPolicy, GaussianPolicy, Layers, Policy, Quantity
+from handrail.policies import (
+    BranchedPolicy,
+    CategoricalPolicy,
+    GaussianPolicy,
+    Layers,
+    Policy,
+    Quantity,
+    sizes_of,
+)
 from handrail.sb3.normalisation import normalisation_of, raw_policy, refuse_moving
 from handrail.sb3.observations import layers_of, probes, shown, state_space
 
@@ -209,6 +222,8 @@ def _known_policies() -> list[type[Any]]:
 def _actor_of(policy: ActorCritic) -> nn.Module:
     """States (n, *observation_shape) to logits or mean actions (n, n_actions)."""
     layers = [policy.mlp_extractor.policy_net, policy.action_net]
+    if type(policy.action_dist) is BernoulliDistribution:
+        layers.append(_two_each(policy.action_net))
     return behind_extractor(policy, policy.pi_features_extractor, layers, _critic_parts(policy))
 
 
@@ -235,6 +250,15 @@ def behind_extractor(
         if not in_front or isinstance(Layers.of(whole), Layers):
             return whole
     return PreparedActor(_as_seen(policy), nn.Sequential(extractor, *layers), space)
+
+
+def _two_each(last: nn.Linear) -> nn.Linear:
+    """From the logit of each binary action to those of its two branches, 0 and itself."""
+    n = last.out_features
+    fixed = nn.Linear(n, 2 * n, bias=False, dtype=last.weight.dtype, device=last.weight.device)
+    fixed.weight.requires_grad_(False).zero_()
+    fixed.weight[torch.arange(n) * 2 + 1, torch.arange(n)] = 1.0
+    return fixed
 
 
 def _critic_parts(policy: ActorCritic) -> tuple[nn.Module, ...]:
@@ -332,6 +356,14 @@ def _by_distribution(policy: ActorCritic, actor: nn.Module) -> Policy:
     ]
     if type(distribution) in categorical:
         return CategoricalPolicy(actor)
+    branched = [
+        MultiCategoricalDistribution,
+        BernoulliDistribution,
+        *([] if masked is None else [masked.MaskableMultiCategoricalDistribution]),
+        *([] if masked is None else [masked.MaskableBernoulliDistribution]),
+    ]
+    if type(distribution) in branched:
+        return BranchedPolicy(actor, sizes_of(policy.action_space))
     if policy.squash_output:
         raise InvalidPolicy(
             "squash_output=True sends mean actions through tanh; constraints on them are not "
@@ -339,15 +371,11 @@ def _by_distribution(policy: ActorCritic, actor: nn.Module) -> Policy:
         )
     if type(distribution) is DiagGaussianDistribution:
         return GaussianPolicy.following(actor, policy.log_std)
-    remedy = (
-        "Leave use_sde at False, and action_dist as Stable-Baselines3 makes it."
-        if isinstance(policy.action_space, gym.spaces.Box | gym.spaces.Discrete)
-        else "Make one Discrete action of all combinations, if they are few."
-    )
     raise InvalidPolicy(
-        f"Constraints speak of the probabilities of Discrete actions, or of the means of "
+        f"Constraints speak of the probabilities of discrete actions, or of the means of "
         f"continuous ones with independent noise, but this model acts in {policy.action_space} "
-        f"through {type(distribution).__name__}. {remedy}"
+        f"through {type(distribution).__name__}. Leave use_sde at False, and action_dist as "
+        "Stable-Baselines3 makes it."
     )
 
 
@@ -394,7 +422,18 @@ def _raw_outputs(policy: ActorCritic, quantity: Quantity, states: Array) -> list
     seen = shown(policy.observation_space, torch.as_tensor(states, device=policy.device))
     with torch.no_grad():
         policy.forward(seen, deterministic=True)  # leaves its distribution in action_dist
-        in_rollouts = policy.action_dist.distribution
-        in_predict = policy.get_distribution(seen).distribution
-    name = quantity.stages[0]
-    return [getattr(one, name).double().cpu().numpy() for one in (in_rollouts, in_predict)]
+        in_rollouts = _raw_of(policy.action_dist, quantity)
+        in_predict = _raw_of(policy.get_distribution(seen), quantity)
+    return [in_rollouts, in_predict]
+
+
+def _raw_of(distribution: Any, quantity: Quantity) -> Array:
+    """What a distribution was made of (n, n_actions)."""
+    masked = hasattr(distribution, "distributions")  # sb3-contrib's name for several
+    branches = distribution.distributions if masked else distribution.distribution
+    known = branches if isinstance(branches, list) else [branches]
+    raw = torch.cat([getattr(one, quantity.stages[0]) for one in known], dim=1)
+    if type(distribution) is BernoulliDistribution:
+        raw = torch.stack([torch.zeros_like(raw), raw], dim=2).flatten(1)
+    numbers: Array = raw.double().cpu().numpy()
+    return numbers
