@@ -182,14 +182,13 @@ class Keeper:
         with one_thread():
             self._lookout = Lookout(self.policy, self.enforcer)
 
-    def look(self, timesteps: int) -> tuple[Holding, bool] | None:
-        """The policy as it acts if it is not held now, and whether it obeys; None if unwatched.
+    def look(self, timesteps: int) -> tuple[Holding, bool]:
+        """The policy as it acts if it is not held now, and whether it obeys.
 
         Args:
             timesteps: of the environment, until now.
         """
-        if self._lookout is None:
-            return None
+        assert self._lookout is not None  # `watch` comes first
         start = perf_counter()
         with one_thread():
             violation, obeys = self._lookout.look(self.policy)

@@ -227,13 +227,13 @@ class Handrail(BaseCallback):
             self._pressure.begin(self._keeper.enforcer)
 
     def _on_training_end(self) -> None:
-        if self._exploration is not None:
-            self._exploration.end()
         self._hold()
         self._let_go()
 
     def _let_go(self) -> None:
         """Of what the user had set."""
+        if self._exploration is not None:
+            self._exploration.end()
         if self._keeper is not None and self._keeper.normalisation is not None:
             self._keeper.normalisation.end()
 
@@ -250,16 +250,12 @@ class Handrail(BaseCallback):
         assert self._keeper is not None  # _init_callback comes first
         if self._is_as_it_acts():  # nothing was learned, as at first, or TD3 moved its critic only
             return
-        looked = self._keeper.look()
+        holding, obeys = self._keeper.look()
         due = self._gradient_steps() - self._held_after >= self._every
-        if looked is None:
-            self._hold()
-            return
-        holding, obeys = looked
         if due and (not obeys or self._certificates):  # a look is no proof
             self._hold(holding.violation_before)
-            return
-        self._note(holding)
+        else:
+            self._note(holding)
 
     def _gradient_steps(self) -> int:
         return int(getattr(self.model, "_n_updates", 0))

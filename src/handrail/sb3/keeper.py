@@ -100,8 +100,8 @@ class ModelKeeper:
         self._keeper.watch()
         return replace(holding, seconds=holding.seconds + perf_counter() - start), result
 
-    def look(self) -> tuple[Holding, bool] | None:
-        """The model as it acts if it is not held now, and whether it obeys; None if unwatched."""
+    def look(self) -> tuple[Holding, bool]:
+        """The model as it acts if it is not held now, and whether it obeys; it is watched."""
         self._network.set_training_mode(False)
         return self._keeper.look(self._model.num_timesteps)
 
