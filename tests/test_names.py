@@ -52,6 +52,7 @@ ABOUT_MORE = {  # tests that are not about one module
     "fuzz/test_runs.py": "folders of runs, from opening to learning on",
     "rulebook/test_others.py": "`others` and `any`, from the file to what acts",
     "sb3/test_algorithms.py": "the tables of docs/guides/algorithms.md",
+    "rulebook/test_parts.py": "observations in parts, from the file to what acts",
     "runs/test_kills.py": "every command that writes, killed",
 }
 

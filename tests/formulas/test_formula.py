@@ -67,7 +67,7 @@ def test_values(text: str, meant: Callable[[object], object] | None) -> None:
         ("x + 1", "unknown name 'x' at column 1: there are t and pi"),
         ("1 + sinh(t)", "unknown function 'sinh' at column 5: the functions are sin, cos, tan"),
         ("__import__('os')", 'cannot read "\'" at column 12'),
-        ("t.real", r"cannot read '\.' at column 2"),
+        ("t.real", r"unknown name 't\.real' at column 1"),
         ("sin", r"expected \( after the function 'sin' at column 1"),
         ("sin()", r"instead of '\)' at column 5"),
         ("sin(t, t)", "'sin' at column 1 takes 1 argument, but got 2"),

@@ -53,7 +53,7 @@ _CONSTANTS: Mapping[str, float] = {"pi": math.pi}
 
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)"
     r"|(?P<sign>\*\*|[-+*/(),])|(?P<other>\S))",
     re.ASCII,
 )

@@ -18,7 +18,7 @@ import numpy as np
 from handrail._types import Array
 from handrail.constraints import counted
 from handrail.errors import InvalidPolicy
-from handrail.policies import Policy, flat_space
+from handrail.policies import Policy, flat_space, sizes_of
 from handrail.rulebook.region_schema import ANY, LARGEST
 from handrail.rulebook.requirement import DeclaredActions
 from handrail.rulebook.source import Source, Spot
@@ -70,6 +70,8 @@ class Interface:
         continuous: which of the two.
         ranges: (n_actions, 2) of continuous actions, where they are known.
         observed: (n_observations, 2), what is observed at all, where that is known.
+        branches: how many actions each branch has, where there are several.
+        parts: of a Dict, the one that each number belongs to.
     """
 
     n_observations: int
@@ -77,23 +79,28 @@ class Interface:
     continuous: bool
     ranges: Array | None = None
     observed: Array | None = None
+    branches: tuple[int, ...] | None = None
+    parts: tuple[str, ...] | None = None
 
     @classmethod
     def of_spaces(cls, observations: gym.Space[Any], actions: gym.Space[Any]) -> Interface:
         """Of an environment."""
-        observed = _ends(flat_space(observations))
-        n_observations = len(observed)
+        observed, parts = _ends(flat_space(observations)), _parts(observations)
+        n = len(observed)
         if isinstance(actions, gym.spaces.Box):
             ranges = _ends(actions)
-            return cls(n_observations, len(ranges), True, ranges, observed)
-        assert isinstance(actions, gym.spaces.Discrete)  # no policy of ours acts in anything else
-        return cls(n_observations, int(actions.n), False, observed=observed)
+            return cls(n, len(ranges), True, ranges, observed, parts=parts)
+        if isinstance(actions, gym.spaces.Discrete):
+            return cls(n, int(actions.n), False, observed=observed, parts=parts)
+        branches = sizes_of(actions)  # no policy of ours acts in anything else
+        return cls(n, sum(branches), False, observed=observed, branches=branches, parts=parts)
 
     @classmethod
     def of_policy(cls, policy: Policy, states: Array) -> Interface:
         """Of a policy, tried at states (n, n_observations); `ShapeMismatch` if it refuses them."""
         n_actions = policy.outputs(states[:1]).shape[1]
-        return cls(states[0].size, n_actions, policy.quantity.is_continuous)
+        branches = getattr(policy.quantity, "sizes", None)
+        return cls(states[0].size, n_actions, policy.quantity.is_continuous, branches=branches)
 
     def misfit(
         self,
@@ -116,6 +123,14 @@ class Interface:
                 f"observes {counted(self.n_observations, 'number')}",
                 f"{in_order}.",
             )
+        if self.branches is not None:
+            return Misfit(
+                "actions",
+                "speaks of a single action",
+                f"chooses in {len(self.branches)} branches, of {self.branches} actions",
+                "Constrain branches in Python: AtLeast(bound, Branch(env.action_space, 0, action=1)"
+                ", where).",
+            )
         if self.continuous != (actions.ranges is not None):
             return self._other_kind(in_order)
         if self.n_actions != len(actions):
@@ -129,7 +144,20 @@ class Interface:
             other = self._other_ranges(actions.ranges)
             if other is not None:
                 return other
-        return self._observed_beyond(observations, anywhere)
+        return self._other_parts(observations) or self._observed_beyond(observations, anywhere)
+
+    def _other_parts(self, observations: Sequence[str]) -> Misfit | None:
+        """Of names such as position.x, the first that is of another part than the number is."""
+        for name, part in zip(observations, self.parts or (), strict=False):
+            if "." in name and name.partition(".")[0] != part:
+                order = ", ".join(dict.fromkeys(self.parts or ()))
+                return Misfit(
+                    "observations",
+                    f"names {name} where a number of {part} is",
+                    f"observes its parts in the order {order}",
+                    "Name them in this order.",
+                )
+        return None
 
     def _observed_beyond(
         self, observations: Sequence[str], anywhere: Mapping[str, tuple[float, float]]
@@ -329,6 +357,14 @@ def _ends(space: gym.spaces.Box) -> Array:
     """(n, 2), low and high of each number, in C order."""
     ends: Array = np.stack([space.low.ravel(), space.high.ravel()], axis=1).astype(np.float64)
     return ends
+
+
+def _parts(space: gym.Space[Any]) -> tuple[str, ...] | None:
+    """Of a Dict, the name of the part that each number belongs to."""
+    if not isinstance(space, gym.spaces.Dict):
+        return None
+    sizes = {name: gym.spaces.flatdim(part) for name, part in space.spaces.items()}
+    return tuple(name for name, size in sizes.items() for _ in range(size))
 
 
 def _intervals(ranges: Iterable[Iterable[float]]) -> str:

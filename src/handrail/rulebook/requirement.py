@@ -236,7 +236,7 @@ def parse_requirement(
     Raises:
         InvalidConstraint: if it cannot be read, or asks for what no policy can do.
     """
-    written = set(re.findall(r"[^\W\d]\w*(?!\w|\s*\()", text)) - set(actions.names)
+    written = set(re.findall(r"[^\W\d][\w.]*(?![\w.]|\s*\()", text)) - set(actions.names)
     if written & set(observations):
         return _depending_on_state(text, actions, observations)
     requirement = _of_numbers(text, actions)

@@ -56,6 +56,19 @@ def _check_name(name: str) -> str:
     return name
 
 
+_NESTED = re.compile(rf"{_NAME.pattern}(?:\.{_NAME.pattern})*", re.ASCII)
+
+
+def _check_observation(name: str) -> str:
+    if not _NESTED.fullmatch(name):
+        raise PydanticCustomError(
+            "name",
+            f"{name!r} is no name here: start with a letter and go on with letters, digits and _, "
+            "because requirements are written with it; of a part of an observation, position.x.",
+        )
+    return _check_name(name) if "." not in name else name
+
+
 def _check_scalar(value: Any) -> Any:
     finite = math.isfinite(value) if isinstance(value, float) else True
     if not isinstance(value, bool | int | float | str) or not finite:
@@ -65,6 +78,12 @@ def _check_scalar(value: Any) -> Any:
 
 Name: TypeAlias = Annotated[
     str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": f"^{_NAME.pattern}$"})
+]
+
+ObservationName: TypeAlias = Annotated[
+    str,
+    AfterValidator(_check_observation),
+    Field(json_schema_extra={"pattern": f"^{_NESTED.pattern}$"}),
 ]
 
 Scalar: TypeAlias = Annotated[bool | int | float | str, BeforeValidator(_check_scalar)]
@@ -399,8 +418,9 @@ class File(BaseModel):
         EnvironmentEntry, BeforeValidator(_in_full, json_schema_input_type=str | EnvironmentEntry)
     ]
     """The id of a Gymnasium environment, or a mapping with its id and options."""
-    observations: Annotated[list[Name], Field(min_length=1, max_length=1000)]
-    """A name for each number that the environment observes, in its order."""
+    observations: Annotated[list[ObservationName], Field(min_length=1, max_length=1000)]
+    """A name for each number that the environment observes, in its order; of the parts of a Dict,
+    position.x."""
     actions: Annotated[
         Annotated[
             list[Name], Field(min_length=2, max_length=1000), BeforeValidator(_several), Tag(LIST)
