@@ -29,6 +29,7 @@ from handrail.policies import (
 )
 from handrail.policies import activation as activation_module
 from handrail.policies import layer_plan as layer_plan_module
+from handrail.proof import relaxation as relaxation_module
 from handrail.proof.bounder import Bounds
 from handrail.proof.branch_and_bound import Judge, prove
 from handrail.proof.margin import at_least
@@ -382,3 +383,23 @@ def test_units_are_enclosed_with_what_observations_add() -> None:
             assert (given >= enclosed.low - 1e-12).all()
             assert (given <= enclosed.high + 1e-12).all()
             signal = np.asarray(layers.activations[depth].value(given))
+
+
+def test_products_of_all_cells_say_the_same_as_those_of_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(2)
+    for widths in ([7, 5, 2], [6, 5, 4, 2]):
+        layers = with_gains(rng, widths)
+        for one in (layers, replace(layers, gains=None)):
+            low = rng.uniform(-1.0, 0.5, size=(9, 2))
+            cells = Cells.boxes(low, low + rng.uniform(0.01, 0.5, size=(9, 2)))
+            together = enclose_units(one, cells)
+            with monkeypatch.context() as patched:
+                patched.setattr(relaxation_module, "_NARROW", 0)
+                each = enclose_units(one, cells)
+            for a, b in zip(together[:-1], each[:-1], strict=True):
+                assert a is not None
+                assert b is not None
+                np.testing.assert_allclose(a.low, b.low, atol=1e-13)
+                np.testing.assert_allclose(a.high, b.high, atol=1e-13)

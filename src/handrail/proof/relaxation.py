@@ -43,6 +43,9 @@ _BLOCK = 2**21
 # A number of a row, which goes through two lines, takes as long as so many products.
 _PRODUCTS, _PER_NUMBER = 2**27, 256
 
+# Up to so many inputs of a layer, units behind the next are bounded in products of all cells.
+_NARROW = 32
+
 # Above this many vertices a cell's log-sum-exp is bounded term by term.
 _MANY_VERTICES = 256
 
@@ -164,13 +167,44 @@ def _given(
         if first:
             deadline.check()
         part = slice(first, first + some)
-        rows = np.broadcast_to(weight[part], (len(cells), *weight[part].shape))
-        beside = 0.0 if gain is None else gain[part]
-        slope, offset = affine_above(layers, rows, bias[part], lines)
+        rows, beside = weight[part], 0.0 if gain is None else gain[part]
+        slope, offset = _affine_above_units(layers, len(cells), rows, bias[part], lines)
         highest[:, part] = cells.highest(slope + beside) + offset
-        slope, offset = affine_above(layers, -rows, -bias[part], lines)
+        slope, offset = _affine_above_units(layers, len(cells), -rows, -bias[part], lines)
         lowest[:, part] = -(cells.highest(slope - beside) + offset)
     return lowest, highest
+
+
+def _affine_above_units(
+    layers: LayerArrays, n: int, rows: Array, offset: Array, lines: Sequence[Lines | None]
+) -> tuple[Array, Array]:
+    """`affine_above` of rows (m, width) that are the same on all of n cells.
+
+    With R⁺ and R⁻ their positive and negative parts, R⁺ (s ∘ W) + R⁻ (t ∘ W) is two products for
+    all cells at once, where R⁺ ∘ s + R⁻ ∘ t of each cell would be as large as the layer. With a
+    wide layer in front the products cost more than that.
+    """
+    depth = len(lines) - 1
+    at = lines[depth] if lines else None
+    if at is None or layers.weights[depth].shape[1] > _NARROW:
+        return affine_above(layers, np.broadcast_to(rows, (n, *rows.shape)), offset, lines)
+    gain = layers.gain_at(depth)
+    inward, beside = layers.weights[depth], np.zeros((rows.shape[1], 0)) if gain is None else gain
+    matrix = np.column_stack([inward, beside, layers.biases[depth]])
+    rising, falling = np.maximum(rows, 0.0), np.minimum(rows, 0.0)
+    found = rising @ _columns(at.upper_slope, matrix)
+    found += falling @ _columns(at.lower_slope, matrix)
+    found = found.reshape(len(rows), n, -1).transpose(1, 0, 2)
+    total = offset + at.upper_offset @ rising.T + at.lower_offset @ falling.T + found[:, :, -1]
+    ahead = inward.shape[1]
+    slope, total = affine_above(layers, found[:, :, :ahead], total, lines[:depth])
+    return slope if gain is None else slope + found[:, :, ahead:-1], total
+
+
+def _columns(slopes: Array, matrix: Array) -> Array:
+    """A matrix (width, k) with its rows times slopes (n, width): (width, n · k), cell by cell."""
+    result: Array = (slopes.T[:, :, None] * matrix[:, None, :]).reshape(len(matrix), -1)
+    return result
 
 
 def lines_of(units: Sequence[EnclosedUnits | None]) -> list[Lines | None]:
