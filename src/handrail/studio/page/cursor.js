@@ -23,6 +23,7 @@ export class Cursor {
     /** @type {Probed | null} */
     this.probed = null;
     this.asked = 0;
+    this.timer = 0;
     map.root.addEventListener("pointermove", (event) => this.follow(event));
     map.root.addEventListener("pointerleave", () => this.leave());
   }
@@ -30,7 +31,13 @@ export class Cursor {
   /** @param {PointerEvent} event */
   follow(event) {
     const { view } = this.map;
-    if (!view || performance.now() - this.asked < BETWEEN) return;
+    if (!view) return;
+    clearTimeout(this.timer);
+    const early = this.asked + BETWEEN - performance.now();
+    if (early > 0) {
+      this.timer = setTimeout(() => this.follow(event), early); // where the hand comes to rest is always asked
+      return;
+    }
     this.asked = performance.now();
     const [left, right] = view.across_range;
     const [bottom, top] = view.up_range;
@@ -48,6 +55,7 @@ export class Cursor {
   }
 
   leave() {
+    clearTimeout(this.timer);
     this.state = null;
     this.map.layers.cross.replaceChildren();
   }
