@@ -25,13 +25,14 @@ _BEFORE = 0.2  # of the budget: a score is the mean of the episodes that ended i
 
 def page(settings: Sequence[Setting], results: Results) -> str:
     """The whole page, in Markdown."""
-    rows = [(setting, arm) for setting in settings for arm in setting.arms]
-    done = [row for row in rows if results.get((row[0].name, row[1]))]
+    compared = [one for one in settings if all((one.name, arm) in results for arm in one.arms)]
+    done = [(setting, arm) for setting in compared for arm in setting.arms]
     return f"""# Off-policy models, with and without
 
 This page is generated: `python -m benchmarks.off_policy` trains every cell that is not trained \
-yet, one thread each, with {_versions()}. Seeds are 0 to 9, as many as the tables say; \
-settings were chosen on seeds from 100. Arms differ in the callback only. The constraints are in \
+yet, one thread each, with {_versions()}. Seeds are 0 to 9, as many as the tables say: \
+of one or two, scores say little, and what was done and how long it took, more. Settings were \
+chosen on seeds from 100. Arms differ in the callback only. The constraints are in \
 `benchmarks/off_policy/setting.py`: near the top of Pendulum, push back against the fall; on \
 CartPole, prefer to push to where the pole leans and falls.
 
@@ -131,4 +132,6 @@ def _share(part: int, whole: int) -> str:
 
 def _spread(values: Sequence[float]) -> str:
     known = [one for one in values if np.isfinite(one)]
-    return f"{np.mean(known):.1f} ± {np.std(known):.1f}" if known else "–"
+    if len(known) < 2:
+        return f"{known[0]:.1f}" if known else "–"
+    return f"{np.mean(known):.1f} ± {np.std(known):.1f}"

@@ -47,6 +47,8 @@ def test_the_tables() -> None:
     assert "| 400 | 0 (0.0%) | 0 (0.0%) | -1.0e-02 |" in lines[3]
     assert "| 56 | 1.20 | 50 | 5 |" in lines[5]  # of the seed that both have
     assert "CartPole-v1 |" not in text  # nothing is said of what was not trained
+    half = {("sac-pendulum", "plain"): results["sac-pendulum", "plain"]}
+    assert "| SAC" not in page(SETTINGS, half)  # type: ignore[arg-type]
 
 
 def test_arms_differ_in_the_callback_only() -> None:
