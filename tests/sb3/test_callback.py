@@ -386,7 +386,9 @@ class TestRefusedBeforeTraining:
                 envs.norm_obs = True
 
         model = ppo(envs)
-        with pytest.raises(hr.errors.InvalidPolicy, match="VecNormalize has no statistics of obs"):
+        with pytest.raises(
+            hr.errors.InvalidPolicy, match=r"VecNormalize\(norm_obs=True\) was put around the env"
+        ):
             model.learn(192, callback=[Handrail(CARTPOLE), SwitchOn()])
         assert model.num_timesteps == 64  # at the next rollout
 

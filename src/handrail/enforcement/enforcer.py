@@ -75,6 +75,10 @@ class Enforcer(ABC):
         """
 
     @abstractmethod
+    def kept(self, policy: Policy) -> Enforcement | None:
+        """What `hold` would say of a policy that obeys already; None if that takes more to know."""
+
+    @abstractmethod
     def violation(self, policy: Policy, values: Array | None = None) -> float:
         """The worst, of the policy as it is.
 
@@ -167,6 +171,21 @@ class PointEnforcer(Enforcer):
         return replace(held, measured=self._measured)
 
     @override
+    def kept(self, policy: Policy) -> Enforcement | None:
+        worst = self.violation(policy)
+        if worst > self.tolerance:
+            return None
+        return Enforcement(
+            satisfied=True,
+            worst_violation=worst,
+            tolerance=self.tolerance,
+            history=(),
+            parameter_change=0.0,
+            reason="",
+            measured=self._measured,
+        )
+
+    @override
     def violation(self, policy: Policy, values: Array | None = None) -> float:
         if values is None or self._rows.has_choices:
             return float(self._rows.violations_of(policy).max())
@@ -257,6 +276,10 @@ class SelectionEnforcer(Enforcer):
             for sample, indices, score in zip(samples, chosen, masked, strict=True)
         ]
         return Found(violated, worst)
+
+    @override
+    def kept(self, policy: Policy) -> None:
+        """Of regions, only a search tells."""
 
     @override
     def violation(self, policy: Policy, values: Array | None = None) -> float:
@@ -395,6 +418,10 @@ class RegionEnforcer(Enforcer):
         ]
         worst = max(one.worst_violation for one in certificates)
         return Found(violated, worst, certificates, reason)
+
+    @override
+    def kept(self, policy: Policy) -> None:
+        """Of regions, only a search tells."""
 
     @override
     def violation(self, policy: Policy, values: Array | None = None) -> float:

@@ -204,6 +204,19 @@ class Rail:
         held = held.with_remedy(self._observations)
         return replace(held, influence=elsewhere.influence(policy))
 
+    def keep(self, policy: Policy) -> Enforcement | None:
+        """What `hold` would say of a policy that it would leave as it is; else None, and untouched.
+
+        Most updates of a gentle learner leave nothing to correct, and to know that is enough.
+        """
+        seen = self._reservoir.rollouts
+        kept = None if self._is_due(seen) else self.enforcer.kept(policy)
+        if kept is not None:
+            if seen >= _ANEW[-1]:
+                self._moved = Displacement()
+            self._held_after = seen
+        return kept
+
     def _is_due(self, seen: int) -> bool:
         """Whether to hold anew, once after so many rollouts; later on only what was ever held."""
         if seen == self._held_after:

@@ -207,9 +207,12 @@ class Keeper:
         start = perf_counter()
         with one_thread():
             self._follow_noise()
+            result = self._rail.keep(self.policy) if before is None else None
             if before is None:
-                before = self.enforcer.measure(self.policy).worst_violation
-            result = self._rail.hold(self.policy)
+                known = self.enforcer.measure(self.policy) if result is None else result
+                before = known.worst_violation
+            if result is None:
+                result = self._rail.hold(self.policy)
         if not result.satisfied:
             raise UnsatisfiedConstraints(
                 f"After {timesteps} timesteps the constraints could not be made to hold; the "

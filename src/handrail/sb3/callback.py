@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 from typing import Literal, final, get_args
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList, EventCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
-from torch import Tensor
 
 from handrail.errors import InvalidArgument
 from handrail.learning import Holding, Terms
 from handrail.proof import Certificate
 from handrail.rulebook import AnyConstraints
+from handrail.sb3.acting_network import ActingNetwork
 from handrail.sb3.experience import Experience, experience_of
 from handrail.sb3.exploration import KeptExploration
 from handrail.sb3.keeper import ModelKeeper
@@ -102,7 +100,7 @@ class Handrail(BaseCallback):
         self._history: list[Holding] = []
         self._certificates: tuple[Certificate, ...] = ()
         self._told = False  # of a rollout of this training
-        self._acting: list[Tensor] = []  # the network as it acts, since it was last looked at
+        self._acting: ActingNetwork | None = None  # since it was last looked at
         self._held_after = 0  # gradient steps
 
     @property
@@ -127,7 +125,7 @@ class Handrail(BaseCallback):
 
     def _init_callback(self) -> None:
         """What cannot be held is refused here, before training; learning on goes on from here."""
-        self._told, self._acting = False, []
+        self._told, self._acting = False, None
         if self._pressure is not None:
             self._pressure.end()  # left on another model by a training that was interrupted
         if self._keeper is None or not self._keeper.keeps(self.model):
@@ -195,14 +193,17 @@ class Handrail(BaseCallback):
                 "hold after updates. Give it to `learn` itself, alone or in a list, not to another "
                 "callback."
             )
-        if not self._is_as_it_acts():
-            raise InvalidArgument(
-                f"Something else than Handrail changed the policy while it acts, before step "
-                f"{self.num_timesteps}, so what acted may not have obeyed. Have callbacks change "
-                "policies when a rollout starts, and put Handrail behind these in the list."
-            )
+        if self._acting is None or not self._acting.seems_unchanged():
+            raise self._changed("before")
         self._observe()
         return True
+
+    def _changed(self, when: str) -> InvalidArgument:
+        return InvalidArgument(
+            f"Something else than Handrail changed the policy while it acts, {when} step "
+            f"{self.num_timesteps}, so what acted may not have obeyed. Have callbacks change "
+            "policies when a rollout starts, and put Handrail behind these in the list."
+        )
 
     def _observe(self) -> None:
         """What is normalised must be so as the policy that was held has it."""
@@ -220,6 +221,8 @@ class Handrail(BaseCallback):
     def _on_rollout_end(self) -> None:
         assert self._keeper is not None  # _init_callback comes first
         assert self._experience is not None
+        if not self._is_as_it_acts():
+            raise self._changed("in the rollout before")
         news = self._experience.news()
         if news is not None:
             self._keeper.learned_from(news)
@@ -238,12 +241,7 @@ class Handrail(BaseCallback):
             self._keeper.normalisation.end()
 
     def _is_as_it_acts(self) -> bool:
-        return bool(self._acting) and all(map(torch.equal, self._acting, self._network()))
-
-    def _network(self) -> list[Tensor]:
-        """All that decides how the model acts."""
-        part = acting_part(self.model.policy)
-        return [one.detach() for one in chain(part.parameters(), part.buffers())]
+        return self._acting is not None and self._acting.is_unchanged()
 
     def _hold_if_needed(self) -> None:
         """Rollouts of an off-policy model are short, and mostly there is nothing to do."""
@@ -276,7 +274,7 @@ class Handrail(BaseCallback):
 
     def _note(self, holding: Holding) -> None:
         """Of the policy that acts from here."""
-        self._acting = [one.clone() for one in self._network()]
+        self._acting = ActingNetwork(acting_part(self.model.policy))
         self._history.append(holding)
         for name, value in holding.logged().items():
             self.logger.record(f"handrail/{name}", value)

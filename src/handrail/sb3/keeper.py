@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from time import perf_counter
 from typing import final
 
 from numpy.typing import ArrayLike
 from stable_baselines3.common.base_class import BaseAlgorithm
+from torch import nn
 
 from handrail._threads import one_thread
 from handrail.enforcement import Enforcement, Enforcer
@@ -15,7 +17,12 @@ from handrail.errors import InvalidPolicy, UnsatisfiedConstraints
 from handrail.learning import Holding, Keeper, Terms
 from handrail.policies import Policy, normaliser_in
 from handrail.sb3.exploration import AllowedActions
-from handrail.sb3.normalisation import StillNormalisation, normalisation_of, raw_policy
+from handrail.sb3.normalisation import (
+    StillNormalisation,
+    is_normalised_by,
+    normalisation_of,
+    raw_policy,
+)
 from handrail.sb3.observations import state_space
 from handrail.sb3.policy import policy_by, refuse_changed
 
@@ -35,6 +42,7 @@ class ModelKeeper:
     def __init__(self, model: BaseAlgorithm, terms: Terms) -> None:
         self._model = model
         self._network = model.policy
+        self._holdings, self._built = 0, _built(model.policy)
         self._shown, self._wrapper = policy_by(model.policy, model), normalisation_of(model)
         policy = raw_policy(self._shown, self._wrapper)
         spaces = state_space(model.observation_space), model.action_space
@@ -78,9 +86,8 @@ class ModelKeeper:
             before: its worst violation now, if a `look` has found it.
         """
         self._network.set_training_mode(False)  # as it acts; `train` goes back by itself
-        with one_thread():
-            refuse_changed(self._network, self._shown)  # what is held must be what acts
-        if normalisation_of(self._model) is not self._wrapper:
+        self._refuse_changed()  # what is held must be what acts
+        if not is_normalised_by(self._model, self._wrapper):
             raise InvalidPolicy(
                 "VecNormalize(norm_obs=True) was put around the environment, or taken away, while "
                 "the model learns. Do it before: `learn` may be called again."
@@ -92,6 +99,19 @@ class ModelKeeper:
             return self._keeper.hold(self._model.num_timesteps, trainer, before)
         except UnsatisfiedConstraints as error:
             raise UnsatisfiedConstraints(f"{error}{self._hint()}") from error
+
+    def _refuse_changed(self) -> None:
+        """By its numbers, a network is compared after 1, 2, 4, … holdings and when it was rebuilt.
+
+        Between these only weights have changed: of whatever else acts by them, all is as it was.
+        """
+        self._holdings += 1
+        built = _built(self._network)
+        if built == self._built and self._holdings & (self._holdings - 1):
+            return
+        self._built = built
+        with one_thread():
+            refuse_changed(self._network, self._shown)
 
     def hold_and_watch(self, before: float | None = None) -> tuple[Holding, Enforcement]:
         """The same, and from here on `look` tells whether it still obeys."""
@@ -115,3 +135,15 @@ class ModelKeeper:
             " A fresh network of Stable-Baselines3 is almost linear, which may be why: try "
             'policy_kwargs={"ortho_init": False}.'
         )
+
+
+def _built(network: nn.Module) -> list[tuple[object, ...]]:
+    """All that makes a network but its numbers: its parts, their methods, hooks and attributes."""
+    return [
+        (part, type(part).forward, len(part.__dict__), *map(len, _hooks(part)))
+        for part in network.modules()
+    ]
+
+
+def _hooks(part: nn.Module) -> tuple[Mapping[int, object], ...]:
+    return part._forward_hooks, part._forward_pre_hooks

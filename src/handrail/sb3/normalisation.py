@@ -60,6 +60,18 @@ def normalisation_of(model: BaseAlgorithm) -> VecNormalize | None:
     return found
 
 
+def is_normalised_by(model: BaseAlgorithm, normalisation: VecNormalize | None) -> bool:
+    """Whether a model still sees what it saw through this, or as it is; asked before every rollout.
+
+    Sub-environments, which may be other processes, are not asked again.
+    """
+    env, found = model.get_env(), []
+    while isinstance(env, VecEnvWrapper):
+        found += [env] if isinstance(env, VecNormalize) and env.norm_obs else []
+        env = env.venv
+    return found == ([] if normalisation is None else [normalisation])
+
+
 def raw_policy(shown: Policy, normalisation: VecNormalize | None) -> Policy:
     """The policy of the environment's own observations, on the very same parameters.
 
