@@ -28,6 +28,7 @@ from functools import cached_property
 from typing import Any, final
 
 import numpy as np
+import torch
 from scipy.linalg import cho_factor
 
 from handrail._types import Array, Indices
@@ -189,6 +190,9 @@ class Elsewhere:
 
 def _still(policy: Policy) -> Policy:
     """The policy, safe from steps, if what does not move can be told from what does."""
-    if policy.layers() is None:
+    layers = policy.layers()
+    if layers is None:
         return policy
-    return policy.with_module(copy.deepcopy(policy.module))
+    # Of one in float64, as it is here, a copy that does not take as long as a step.
+    exact = layers.dtype == torch.float64
+    return policy.with_module(layers.in_float64() if exact else copy.deepcopy(policy.module))

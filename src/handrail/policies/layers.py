@@ -273,6 +273,20 @@ class Layers:
                 arriving = arriving @ layer.weight
         return passed[::-1]
 
+    def pull_back(self, states: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
+        """Gradient of Σ_k weights_k · raw(s_k), one tensor per parameter.
+
+        Args:
+            states: (n, *observation_shape).
+            weights: (n, n_actions).
+        """
+        parts: list[Tensor] = []
+        for passed in self.passes(states, weights[:, None, :]):
+            signals = passed.signals[:, 0, :]
+            parts.append(signals.T @ passed.inputs)
+            parts += [signals.sum(dim=0)] if passed.has_bias else []
+        return tuple(parts)
+
 
 @final
 class NumpyPass:

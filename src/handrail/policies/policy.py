@@ -201,13 +201,20 @@ class Policy(ABC):
         return result
 
     def _first_parameter(self) -> nn.Parameter:
-        """Of the trainable ones; collecting all of them takes as long as a pass over a state."""
+        """Of the trainable ones; torch's own ways to it take as long as a pass over a state."""
+        layers = self.layers()
+        if layers is not None and layers.trainable:
+            return layers.parameters[0]
         return next(p for p in self.module.parameters() if p.requires_grad)
 
     def _torch_raw(self, inputs: Tensor) -> Array:
-        _refuse_mixing_of_samples(self.module)
-        with torch.no_grad(), _keeping_buffers(self.module):
-            chunks = [self.module(chunk) for chunk in inputs.split(ROWS_PER_PASS)]
+        if self.layers() is not None:  # which neither mix states nor remember any
+            with torch.no_grad():
+                chunks = [self.module(chunk) for chunk in inputs.split(ROWS_PER_PASS)]
+        else:
+            _refuse_mixing_of_samples(self.module)
+            with torch.no_grad(), _keeping_buffers(self.module):
+                chunks = [self.module(chunk) for chunk in inputs.split(ROWS_PER_PASS)]
         first = chunks[0]
         if not isinstance(first, Tensor) or first.ndim != 2:
             found = f"shape {tuple(first.shape)}" if isinstance(first, Tensor) else type(first)

@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 
 from handrail._types import Array
 from handrail.errors import InvalidPolicy
-from handrail.policies import ROWS_PER_PASS, Policy
+from handrail.policies import ROWS_PER_PASS, Layers, Policy
 from handrail.tangent.substitution import call_with
 
 Weigh = Callable[[Array, slice], Array]
@@ -55,7 +55,9 @@ def pull_back(policy: Policy, states: ArrayLike, weigh: Weigh) -> Gradient:
         batch = np.asarray(states, dtype=np.float64)
         weights = weigh(policy.head(fused.raw(batch)), slice(0, len(batch)))
         return Gradient(fused.pull_back(batch, weights))
-    parameters = policy.parameters
+    parameters, layers = policy.parameters, policy.layers()
+    if layers is not None and layers.trainable:
+        return _through_layers(policy, layers, states, weigh)
     total = [torch.zeros_like(p) for p in parameters]
     start = 0
     for inputs in policy.to_tensor(states).split(ROWS_PER_PASS):
@@ -69,6 +71,22 @@ def pull_back(policy: Policy, states: ArrayLike, weigh: Weigh) -> Gradient:
         for sum_so_far, part in zip(total, parts, strict=True):
             if part is not None:
                 sum_so_far.add_(part)
+        start = rows.stop
+    return Gradient(tuple(total))
+
+
+def _through_layers(policy: Policy, layers: Layers, states: ArrayLike, weigh: Weigh) -> Gradient:
+    """The same of a plain network, without a graph that torch would record and walk."""
+    total = [torch.zeros_like(p) for p in layers.parameters]
+    start = 0
+    for inputs in policy.to_tensor(states).split(ROWS_PER_PASS):
+        with torch.no_grad():
+            raw = policy.module(inputs)
+        rows = slice(start, start + len(inputs))
+        weights = weigh(policy.head(raw.double().cpu().numpy()), rows)
+        parts = layers.pull_back(inputs, torch.as_tensor(weights).to(raw))
+        for sum_so_far, part in zip(total, parts, strict=True):
+            sum_so_far.add_(part)
         start = rows.stop
     return Gradient(tuple(total))
 
