@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from stable_baselines3 import A2C
 
 import handrail as hr
 from handrail._types import Array
+from handrail.constraints.constraint import constraint_from
 from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
 from handrail.export.opened_export import open_export
 from handrail.policies import BranchProbability, quantity_called
@@ -266,3 +268,31 @@ def test_an_export_has_the_same_branches(ending: str, tmp_path: Path) -> None:
     assert isinstance(opened.policy, hr.BranchedPolicy)
     assert opened.policy.quantity == QUANTITY
     assert np.allclose(opened.policy.outputs(_states(5)), policy.outputs(_states(5)), atol=1e-12)
+
+
+def test_every_kind_of_bound_takes_a_branch() -> None:
+    policy, states = _policy(), _states(3, seed=9)
+    points = hr.Points(states)
+    rules: list[hr.Constraint] = [
+        hr.Equal(0.4, hr.Branch(SPACE, 1, 0), points, name="equal"),
+        hr.Between(0.1, 0.2, hr.Branch(SPACE, 0, 1), points, name="between"),
+        hr.AnyOf(
+            [
+                hr.AtLeast(0.8, hr.Branch(SPACE, 2, 0), points, name="one"),
+                hr.AtLeast(0.8, hr.Branch(SPACE, 2, 3), points, name="or other"),
+            ],
+            name="any",
+        ),
+    ]
+    hr.enforce(policy, rules).raise_if_unsatisfied()
+    first, second, third = policy.probabilities(states)
+    assert np.allclose(second[:, 0], 0.4, atol=1e-5)
+    assert ((first[:, 1] >= 0.1 - 1e-6) & (first[:, 1] <= 0.2 + 1e-6)).all()
+    assert (np.maximum(third[:, 0], third[:, 3]) >= 0.8 - 1e-6).all()
+
+
+def test_a_constraint_on_a_branch_is_read_again_from_what_it_says() -> None:
+    for rule in RULES:
+        again: Any = constraint_from(json.loads(json.dumps(rule.describe())))
+        assert again.action == rule.action
+        assert again.describe() == rule.describe()
