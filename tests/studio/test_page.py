@@ -122,6 +122,45 @@ def test_a_box_is_drawn_dragged_and_undone(page: Page) -> None:
     assert text(page) == TEXT
 
 
+def test_keys_move_and_remove_the_shape_that_was_clicked(page: Page) -> None:
+    page.click("#tool-box")
+    drag(page, (-0.3, 0.2), (-0.2, 0.3))
+    answered(page)
+    page.mouse.click(*place(page, -0.25, 0.25))
+    before = parse(text(page), "lean.yaml").source.data["constraints"][3]["region"]["phi"]
+    for _ in range(4):  # faster than the server draws
+        page.keyboard.press("ArrowRight")
+    answered(page)
+    after = parse(text(page), "lean.yaml").source.data["constraints"][3]["region"]["phi"]
+    width = page.evaluate("() => window.studio.shapes.width")
+    assert after[0] - before[0] == pytest.approx(4 * 0.005 * width, rel=0.1)
+    page.keyboard.press("Delete")
+    answered(page)
+    assert len(parse(text(page), "lean.yaml").source.data["constraints"]) == 3
+    for _ in range(6):
+        page.keyboard.press("Control+z")
+    answered(page)
+    assert text(page) == TEXT
+
+
+def test_a_double_click_on_an_edge_adds_a_vertex(page: Page) -> None:
+    def vertices() -> list[list[float]]:
+        entry = parse(text(page), "lean.yaml").source.data["constraints"][1]
+        found: list[list[float]] = entry["region"]["polytope"]["vertices"]
+        return found
+
+    count = len(vertices())
+    (x0, y0), (x1, y1) = vertices()[:2]
+    middle = ((x0 + x1) / 2, (y0 + y1) / 2)
+    page.mouse.dblclick(*place(page, *middle))
+    answered(page)
+    assert len(vertices()) == count + 1
+    assert vertices()[1] == pytest.approx(list(middle), abs=0.01)
+    page.keyboard.press("Control+z")
+    answered(page)
+    assert len(vertices()) == count
+
+
 def test_a_vertex_follows_the_hand_and_a_conflict_marks_both(page: Page) -> None:
     page.mouse.click(*place(page, -0.2, 0.0))
     drag(page, (-0.1, -0.1), (0.3, -0.05))

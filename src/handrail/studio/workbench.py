@@ -333,7 +333,7 @@ class Workbench:
         proven = self._proof[1] if self._proof and self._proof[0] == self._held[0] else ()
         known = [one.words for one in proven if one.status == "violated"]
         if not held.satisfied or known:
-            why = "; ".join(known) or held.conflict_words or held.words
+            why = held.conflict_words or "; ".join(known) or held.words
             raise InvalidArgument(
                 f"The policy does not obey these rules, so it is not exported: {why}"
             )

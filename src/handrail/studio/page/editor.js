@@ -59,7 +59,7 @@ export class Editor {
     this.here = line;
     this.draw();
     const top = (line - 1) * 18;
-    if (line && (top < this.scroll.scrollTop || top > this.scroll.scrollTop + this.scroll.clientHeight - 60)) {
+    if (line && (top < this.scroll.scrollTop || top > this.scroll.scrollTop + this.scroll.clientHeight - 130)) { // with the lines below it
       this.scroll.scrollTop = Math.max(0, top - 60);
     }
   }

@@ -39,6 +39,8 @@ class Page {
     this.layer = { what: "output", action: 0 };
     /** @type {number | null} */
     this.chosen = null;
+    /** @type {number | null} a rule that was just drawn */
+    this.added = null;
     this.map = new MapView(byId("map"));
     this.map.onResize = () => this.redraw();
     this.plane = new PlaneControl(byId("sliders"), (view, resting) => {
@@ -145,9 +147,13 @@ class Page {
     this.shapes.shapes = drawing.shapes;
     if (drawing.revision >= (this.document?.revision ?? 0)) this.shapes.settle();
     if (this.chosen !== null && this.chosen >= drawing.cards.length) this.chosen = null;
-    if (this.waiting && drawing.cards.length > this.waiting) this.choose(drawing.cards.length - 1);
+    if (this.waiting && drawing.cards.length > this.waiting) {
+      this.choose(drawing.cards.length - 1);
+      this.added = this.chosen;
+    }
     this.waiting = 0;
     this.redraw();
+    this.state();
   }
 
   /** @param {import("./types.js").Held} held */
@@ -155,6 +161,7 @@ class Page {
     this.held = held;
     if (this.proof && this.proof.revision !== held.revision) this.proof = null;
     this.redraw();
+    if (this.added !== null) this.rules.reveal(this.added); // its card has become longer
     this.state();
     this.cursor.askAgain();
   }
@@ -299,10 +306,11 @@ class Page {
   choose(entry) {
     if (this.chosen === entry) return;
     this.chosen = entry;
+    this.added = null;
     const card = this.drawing?.cards.find((one) => one.entry === entry);
     this.editor.point(card?.line ?? 0);
     this.redraw();
-    if (entry !== null) this.rules.cards.get(entry)?.scrollIntoView({ block: "nearest" });
+    if (entry !== null) this.rules.reveal(entry);
   }
 
   /** @param {number} entry whose plane is to be shown */

@@ -51,6 +51,11 @@ export class Rules {
     }
   }
 
+  /** @param {number} entry whose card is to be seen */
+  reveal(entry) {
+    this.cards.get(entry)?.scrollIntoView({ block: "nearest" });
+  }
+
   /** Whether somebody types or slides in a card: what they hold is not replaced under their hand. */
   isHeld() {
     const active = document.activeElement;

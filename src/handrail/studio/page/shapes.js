@@ -86,8 +86,17 @@ export class ShapeLayer {
       }
     }
     bodies.push(...this.levels(), ...this.clashMark(), ...this.rubber());
+    const focused = map.root.contains(document.activeElement) ? document.activeElement?.closest("[data-shape]") : null;
     map.layers.shapes.replaceChildren(...bodies);
     map.handles.replaceChildren(...grips);
+    if (focused) this.focus(focused);
+  }
+
+  /** @param {Element} former which had the focus, and is drawn anew: keys go on where they were, or on the map */
+  focus(former) {
+    const isSame = (/** @type {Element} */ one) => ["data-shape", "data-handle"].every((key) => one.getAttribute(key) === former.getAttribute(key));
+    const found = [...this.map.root.querySelectorAll("[data-shape][tabindex]")].find(isSame) ?? this.map.root;
+    /** @type {SVGElement} */ (found).focus({ preventScroll: true });
   }
 
   /** @param {Shape} shape */
@@ -217,6 +226,7 @@ export class ShapeLayer {
     const handle = given ? chosen.handles[Number(given)] : chosen.handles.find((one) => one.role === "move");
     this.gesture += 1;
     this.drag = new Drag(index, chosen, handle ?? null, point, event);
+    this.drag.grip = given;
     this.hands.choose(chosen.entry);
   }
 
@@ -312,18 +322,21 @@ export class ShapeLayer {
       this.close();
       return;
     }
-    const target = /** @type {Element} */ (event.target).closest("[data-shape]");
-    const shape = target && this.shapes[Number(target.getAttribute("data-shape"))];
-    if (!shape?.vertices) return;
+    const target = document.elementFromPoint(event.clientX, event.clientY)?.closest("[data-shape]"); // the map has caught the hand
+    const shape = target && !target.hasAttribute("data-handle") && this.shapes[Number(target.getAttribute("data-shape"))];
+    if (!shape || !shape.vertices) return;
     const [x, y] = this.snapped(this.map.point(event));
-    const index = this.nearestEdge(shape.outlines[0], [x, y]);
+    const [index, distance] = this.nearestEdge(shape.outlines[0], [x, y]);
+    if (distance > 0.03) return;
     const order = shape.handles.find((one) => one.role === "vertex")?.across[0].path.at(-1) === 0 ? [x, y] : [y, x];
     this.hands.insert(shape.vertices, index + 1, order);
   }
 
   /**
+   * Its index, and how far it is, as a share of what is shown.
    * @param {Pair[]} outline
    * @param {Pair} point
+   * @returns {Pair}
    */
   nearestEdge(outline, point) {
     let best = 0;
@@ -336,7 +349,7 @@ export class ShapeLayer {
       const distance = Math.hypot(px - share * dx, py - share * dy);
       if (distance < least) [best, least] = [k, distance];
     }
-    return best;
+    return [best, least];
   }
 
   cancel() {
@@ -349,16 +362,16 @@ export class ShapeLayer {
   key(event) {
     if (event.key === "Escape") this.cancel();
     if (event.key === "Enter" && this.tool === "polygon") this.close();
-    const target = /** @type {Element} */ (event.target).closest("[data-shape]");
-    if (!target) return;
-    const index = Number(target.getAttribute("data-shape"));
+    const target = /** @type {Element} */ (event.target).closest("[data-shape]"); // or else the chosen one
+    const index = target ? Number(target.getAttribute("data-shape")) : this.shapes.findIndex((one) => one.entry === this.chosen);
     const shape = this.shapes[index];
+    if (!shape || this.tool !== "select") return;
     if (event.key === "Enter" || event.key === " ") {
       this.hands.choose(shape.entry);
       event.preventDefault();
       return;
     }
-    const given = target.getAttribute("data-handle");
+    const given = target?.getAttribute("data-handle") ?? null;
     const handle = given ? shape.handles[Number(given)] : shape.handles.find((one) => one.role === "move");
     if (event.key === "Delete" || event.key === "Backspace") {
       if (handle?.role === "vertex" && shape.vertices) this.hands.remove(shape.vertices, Number(handle.across[0].path.at(-2)));
@@ -371,10 +384,13 @@ export class ShapeLayer {
     if (!step || !handle) return;
     event.preventDefault();
     const size = event.shiftKey ? 0.05 : 0.005;
-    const drag = new Drag(index, shape, handle, [handle.x, handle.y], { clientX: 0, clientY: 0 });
-    drag.follow([handle.x + step[0] * size * this.width, handle.y + step[1] * size * this.height], this.width, this.height);
+    const isOnItsWay = this.drag?.released && this.drag.index === index && this.drag.grip === given;
+    const drag = isOnItsWay && this.drag ? this.drag : new Drag(index, shape, handle, [handle.x, handle.y], { clientX: 0, clientY: 0 });
+    drag.follow([drag.to[0] + step[0] * size * this.width, drag.to[1] + step[1] * size * this.height], this.width, this.height);
+    [drag.grip, drag.released, this.drag] = [given, true, drag];
     this.gesture += 1;
     this.hands.edit(drag.values, this.gesture, true);
+    this.draw();
   }
 
   /** The server has drawn everything up to here: what the hand let go of is its own again. */
@@ -406,6 +422,9 @@ class Drag {
     this.shape = /** @type {Shape} */ (shape);
     this.handle = handle;
     this.from = from;
+    this.to = from;
+    /** @type {string | null} the number of its handle; null for the whole */
+    this.grip = null;
     this.clientX = event.clientX;
     this.clientY = event.clientY;
     this.moved = false;
@@ -422,6 +441,7 @@ class Drag {
   follow(point, width, height) {
     const { start, handle } = this;
     if (!start || !handle) return;
+    this.to = point;
     if (handle.role === "radius") {
       this.stretch(point, Math.min(width, height));
       return;
