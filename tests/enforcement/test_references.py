@@ -20,7 +20,6 @@ from handrail.enforcement.references import (
 )
 from handrail.policies.quantity import MEAN, PROBABILITY
 from handrail.rulebook.rulebook import load_rulebook, with_settings
-from tests.conftest import small_policy
 
 AT = hr.Points([[0.0, 0.0, 0.0]])
 BOX = hr.Box([0.2, 0.0], [0.6, 1.0])
@@ -35,12 +34,9 @@ def reservoir() -> Reservoir:
     return Reservoir([hr.AtLeast(0.9, 0, AT)], References(first, "given"))
 
 
-def found_in(reservoir: Reservoir, policy: hr.Policy | None = None) -> References:
-    """By default of constraints at points: only those on regions ask a policy."""
-    regional = [] if policy is None else expand(RULES, policy).regional
-    found = reservoir.references(small_policy(2, 2) if policy is None else policy, regional)
-    assert found is not None
-    return found
+def found_in(reservoir: Reservoir) -> References:
+    assert reservoir.references is not None
+    return reservoir.references
 
 
 def rollout(number: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
@@ -120,21 +116,21 @@ def test_a_reservoir_begins_with_the_space_and_ends_with_what_was_visited() -> N
     shares = []
     for rollout in range(6):
         visited = np.full((400, 2), -1.0 - rollout)
-        visited[:200] = [0.1, 0.7]  # a constrained point: never a reference
+        visited[:200] = [0.3, 0.5]  # constrained: never a reference
         reservoir.add(visited)
         states = found_in(reservoir).states[:, 0]
         assert len(states) == 128
         shares.append(int((states == -9.0).sum()))
     assert shares == [96, 64, 32, 0, 0, 0]  # at most 32 a rollout
     assert found_in(reservoir).origin == "of the last rollouts"
-    assert not (states == 0.1).any()
+    assert not (states == 0.3).any()
     assert np.unique(states).tolist() == [-6.0, -5.0, -4.0, -3.0]
     assert reservoir.rollouts == 6
 
 
 def test_of_short_rollouts_every_fourth_state_enters() -> None:
     reservoir = Reservoir(RULES, None)
-    assert reservoir.references(small_policy(2, 2), []) is None
+    assert reservoir.references is None
     reservoir.add([[-float(k), 2.0] for k in range(10)])
     assert found_in(reservoir).states[:, 0].tolist() == [0.0, -4.0, -8.0]
 
@@ -147,7 +143,10 @@ def test_visited_states_of_a_region_stay_as_they_are_where_the_policy_obeys() ->
         network.bias[:] = torch.tensor([40.0 + np.log(9.0), 0.0])  # log-odds of 9 at x = 0.4
     reservoir = Reservoir(RULES, None)
     reservoir.add(np.stack([np.repeat(np.linspace(0.21, 0.9, 24), 4), np.full(96, 0.5)], axis=1))
-    kept = found_in(reservoir, hr.CategoricalPolicy(network)).states[:, 0]
+    policy = hr.CategoricalPolicy(network)
+    found = reservoir.references_in_tubes(policy, expand(RULES, policy).regional)
+    assert found is not None
+    kept = found.states[:, 0]
     expected = np.linspace(0.21, 0.9, 24)
     np.testing.assert_allclose(kept, expected[(expected < 0.4) | (expected > 0.6)])
 

@@ -337,7 +337,9 @@ def _conflicting_pair(matrix: Array, lower: Array, upper: Array) -> Indices | No
         broken = (bounds > cosine * bounds[i]) & (bounds[i] > cosine * bounds)
         broken &= owners != owners[i]
         numerator = (bounds[i] + bounds) ** 2 - 2.0 * one_plus_c * bounds[i] * bounds
-        length = np.where(broken, numerator / np.maximum(one_plus_c * (1.0 - cosine), 1e-300), 0.0)
+        with np.errstate(over="ignore"):  # of rows that say the same, which are not broken
+            squared = numerator / np.maximum(one_plus_c * (1.0 - cosine), 1e-300)
+        length = np.where(broken, squared, 0.0)
         j = int(np.argmax(length))
         if length[j] > worst:
             worst, pair = float(length[j]), np.array(sorted((owners[i], owners[j])))

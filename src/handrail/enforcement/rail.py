@@ -183,7 +183,7 @@ class Rail:
         self._reach, self._advice = reach, advice
         self._observations = observations
         self._auto: Fading | None = None
-        self._regional: Sequence[Regional] | None = None
+        self._tubes: Sequence[Regional] | None = None
         self._moved = Displacement()
         self._held_after = -1  # rollouts
 
@@ -253,10 +253,14 @@ class Rail:
         return replace(held, parameter_change=distance(policy, start))
 
     def _references(self, policy: Policy) -> References | None:
-        """Where the policy, as it is, need not change."""
-        if self._regional is None:
-            self._regional = expand(self.constraints, policy).regional
-        return self._reservoir.references(policy, self._regional)
+        """Where the policy, as it is, need not change; of tubes also inside of them."""
+        if self._tubes is None:
+            expansion = expand(self.constraints, policy)
+            is_tube = leave_room_between(Choices(expansion.rows(per_region=1), policy).rows)
+            self._tubes = expansion.regional if is_tube else ()
+        if not self._tubes:
+            return self._reservoir.references
+        return self._reservoir.references_in_tubes(policy, self._tubes)
 
     def reach(self, policy: Policy) -> float:
         """Of the next holding."""

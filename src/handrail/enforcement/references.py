@@ -2,8 +2,8 @@
 
 Best are those where the policy lives: a `Reservoir` keeps some of the last rollouts. Before any
 experience there is the observation space, or at least a box around what is constrained. Never a
-state at which change is asked for; but of a region, say a tube around a controller, the visited
-states at which the policy obeys are where it has learned what the region leaves open.
+state at which change is asked for; but of a tube around a controller, the visited states at which
+the policy obeys are where it has learned what the tube leaves open.
 """
 
 from __future__ import annotations
@@ -242,7 +242,8 @@ class Reservoir:
         self._places = Places(constraints)
         shape = constraints[0].states.shape[1:]
         self._origin = "none" if first is None else first.origin
-        self._states = np.zeros((0, *shape)) if first is None else first.states
+        self._outside = np.zeros((0, *shape)) if first is None else first.states
+        self._visited = self._outside
         self._rollouts = 0
 
     @property
@@ -250,37 +251,56 @@ class Reservoir:
         """Seen so far."""
         return self._rollouts
 
-    def references(self, policy: Policy, regional: Sequence[Regional]) -> References | None:
-        """At present; None if there is no state at which nothing asks for a change.
+    @property
+    def references(self) -> References | None:
+        """At present; None if there is no state of which no constraint speaks."""
+        return self._named(self._outside)
+
+    def references_in_tubes(
+        self, policy: Policy, regional: Sequence[Regional]
+    ) -> References | None:
+        """Visited states at which nothing asks for a change, those of regions too; None if none.
 
         Args:
             policy: as it is before it is held.
             regional: the constraints on regions.
         """
+        return self._named(self._visited[~asked_to_change(policy, regional, self._visited)])
+
+    def _named(self, states: Array) -> References | None:
         origin = "of the last rollouts" if self._rollouts else self._origin
-        settled = self._states[~asked_to_change(policy, regional, self._states)]
-        return References(settled, origin) if len(settled) else None
+        return References(states, origin) if len(states) else None
 
     def add(self, states: ArrayLike) -> None:
         """What a rollout (n, *observation_shape) has visited."""
         # Few of them before anything is made of them: a rollout of images is large.
         some = spread(np.asarray(states)[::_EVERY], _EVERY * _ENTER)
-        visited = some.astype(np.float64).reshape(len(some), *self._states.shape[1:])
-        new = spread(visited[~self._places.are_at(visited)], _ENTER)
-        self._states = np.concatenate([spread(self._states, _KEPT), new])[-_KEPT:]
+        visited = some.astype(np.float64).reshape(len(some), *self._outside.shape[1:])
+        self._outside = _renewed(self._outside, visited[~self._places.contain(visited)])
+        self._visited = _renewed(self._visited, visited[~self._places.are_at(visited)])
         self._rollouts += 1
 
     def memory(self) -> dict[str, NDArray[Any]]:
         """What `recall` needs to go on exactly from here: of the first ones, those that stay."""
-        kept = spread(self._states, _KEPT)
-        return {"references": kept, "rollouts": np.array([self._rollouts])}
+        return {
+            "references": spread(self._outside, _KEPT),
+            "visited": spread(self._visited, _KEPT),
+            "rollouts": np.array([self._rollouts]),
+        }
 
     def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what was remembered; checkpoints of before there were references have none."""
         if "references" not in memory:
             return
+        shape = (None, *self._outside.shape[1:])
         self._rollouts = int(tensor(memory, "rollouts", (1,), "int64")[0])
-        self._states = tensor(memory, "references", (None, *self._states.shape[1:]))
+        self._outside = tensor(memory, "references", shape)
+        self._visited = tensor(memory, "visited" if "visited" in memory else "references", shape)
+
+
+def _renewed(kept: Array, visited: Array) -> Array:
+    """With some of what was just visited, in the place of the oldest."""
+    return np.concatenate([spread(kept, _KEPT), spread(visited, _ENTER)])[-_KEPT:]
 
 
 def asked_to_change(policy: Policy, regional: Sequence[Regional], states: Array) -> Mask:

@@ -16,7 +16,7 @@ from handrail.learning.cost import known_costs
 from handrail.learning.record import Record, Seconds
 
 _WINDOW = 100  # episodes of an average, as Stable-Baselines3 has it by default
-_OWN = "handrail"  # before the names that are ours alone
+_OWN = "handrail/"  # before the names that are ours alone
 
 
 @final
@@ -54,7 +54,7 @@ def _own_numbers(record: Record, seconds: Seconds) -> dict[str, float]:
     numbers = {key: value for key, value in fields.items() if _is_number(value)}
     del numbers["steps"]
     numbers |= {f"seconds/{key}": value for key, value in asdict(seconds).items()}
-    return {f"{_OWN}/{key}": float(value) for key, value in numbers.items()}
+    return {_OWN + key: float(value) for key, value in numbers.items()}
 
 
 def _is_number(value: object) -> bool:

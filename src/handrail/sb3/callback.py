@@ -221,7 +221,7 @@ class Handrail(BaseCallback):
     def _on_rollout_end(self) -> None:
         assert self._keeper is not None  # _init_callback comes first
         assert self._experience is not None
-        if not self._is_as_it_acts():
+        if self._told and not self._is_as_it_acts():
             raise self._changed("in the rollout before")
         news = self._experience.news()
         if news is not None:
