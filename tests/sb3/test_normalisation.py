@@ -235,7 +235,8 @@ def test_off_policy_models() -> None:
     assert max(one[0] for one in acted) <= -0.5 + 1e-5
     assert min(one[1] for one in acted) >= 0.2 - 1e-5
     assert rail.worst_violation <= 1e-5
-    assert counts[-1] >= 1000
+    assert counts[-1] > 1.0  # they moved while it learned,
+    assert max(step - count for step, count in enumerate(counts)) <= 1050.0  # and are never older
     assert statistics_of(envs).count == pytest.approx(1101 + 1e-4)
 
 
