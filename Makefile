@@ -59,7 +59,7 @@ bench: $(READY) ## side-by-side timings, written to docs/benchmarks
 ppo: $(READY) ## Stable-Baselines3 with a handrail and without (an hour and a half), written to docs/benchmarks/ppo.md
 	$(BIN)/python -m benchmarks.ppo
 
-influence: $(READY) ## what held knowledge costs and gives elsewhere (hours; goes on where it was stopped), written to docs/benchmarks/influence.md
+influence: $(READY) ## what held knowledge costs and gives elsewhere (hours; goes on from docs/benchmarks/influence.jsonl), written to docs/benchmarks/influence.md
 	$(BIN)/python -m benchmarks.influence
 
 reproduce: $(READY) ## every figure, table and claim of the paper (an hour or more), kept in docs/reproduction

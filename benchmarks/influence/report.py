@@ -8,20 +8,14 @@ from typing import final
 
 import numpy as np
 
-from benchmarks.harness import markdown_table, versions_of
-from benchmarks.influence.statistics import (
-    Difference,
-    difference,
-    final_score,
-    first_score,
-    score_at,
-    share_broken,
-    steps_to,
-)
+from benchmarks.cells.journal import ABOUT_OLD, OLD, Kept
+from benchmarks.cells.line import versions_in_words
+from benchmarks.harness import markdown_table
+from benchmarks.influence.statistics import Difference, difference
 from benchmarks.influence.study import IN_FULL, INSTEAD, ONE_SIDED, Row, Study
-from benchmarks.influence.training import HELD, Arm, Training
+from benchmarks.influence.summary import Summary
+from benchmarks.influence.training import HELD, Arm
 
-_PACKAGES = ("handrail", "stable-baselines3", "sb3-contrib", "torch", "numpy", "gymnasium")
 _NAMES: dict[Arm, str] = {
     "plain": "plain",
     "rail": "rail",
@@ -41,15 +35,43 @@ _LEARNERS = {"reinforce": "`Reinforce`", "ppo": "PPO"}
 @final
 @dataclass(frozen=True)
 class Results:
-    """What is done so far: of every row, the trainings by seed."""
+    """What is done so far.
 
-    trained: Mapping[Row, Mapping[int, Training]]
+    Attributes:
+        trained: of every row, the trainings by seed.
+        old: rows with trainings of other code of Handrail than today's.
+        versions: of what they ran with, in words.
+    """
 
-    def of(self, row: Row) -> list[Training]:
+    trained: Mapping[Row, Mapping[int, Summary]]
+    old: frozenset[Row] = frozenset()
+    versions: str = ""
+
+    @classmethod
+    def read(cls, studies: Sequence[Study], seeds: Sequence[int], kept: Kept) -> Results:
+        """All that is kept of them."""
+        cells = {row: row.cells(seeds) for study in studies for row in study.rows}
+        trained = {
+            row: {
+                cell.seed: Summary.read(line.result)
+                for cell in several
+                if (line := kept.of(cell)) is not None
+            }
+            for row, several in cells.items()
+        }
+        old = {row for row, several in cells.items() if any(map(kept.is_old, several))}
+        lines = [line for several in cells.values() for line in kept.all_of(several)]
+        return cls(trained, frozenset(old), versions_in_words(lines))
+
+    def arm(self, row: Row) -> str:
+        """For people, with a mark if other code trained it, or what it is compared with."""
+        return _NAMES[row.arm] + (f" {OLD}" if {row, row.plain()} & self.old else "")
+
+    def of(self, row: Row) -> list[Summary]:
         """Seed by seed."""
         return [run for _, run in sorted(self.trained.get(row, {}).items())]
 
-    def pairs(self, row: Row) -> list[tuple[Training, Training]]:
+    def pairs(self, row: Row) -> list[tuple[Summary, Summary]]:
         """The row's and the plain training of every seed that has both."""
         own, plain = self.trained.get(row, {}), self.trained.get(row.plain(), {})
         return [(own[seed], plain[seed]) for seed in sorted(own.keys() & plain.keys())]
@@ -67,17 +89,17 @@ def page(studies: Sequence[Study], results: Results) -> str:
 
 
 def _opening(results: Results) -> str:
-    versions = versions_of(_PACKAGES)
-    named = ", ".join(f"{name} {number}" for name, number in versions.items())
     runs = [run for row in results.trained for run in results.of(row)]
     hours = sum(run.seconds for run in runs) / 3600.0
+    about_old = f"\n\n{ABOUT_OLD}" if results.old else ""
     return f"""# Influence: what held knowledge costs and gives elsewhere
 
 This page is generated: `python -m benchmarks.influence` trained everything on it ({len(runs):,} \
-trainings, {hours:.1f} hours of one core), with {named}. The arms of a comparison differ in one \
-thing, how the learner is told; network, settings, budget and seeds are the same. Settings were \
-chosen on seeds from 100; what is shown has seeds from 0. Scores are those of the acting policy \
-while it learns, mean ± standard deviation over seeds. A violation above 0 means broken."""
+trainings, {hours:.1f} hours of one core), with {results.versions}. The arms of a \
+comparison differ in one thing, how the learner is told; network, settings, budget and seeds are \
+the same. Settings were chosen on seeds from 100; what is shown has seeds from 0. Scores are those \
+of the acting policy while it learns, mean ± standard deviation over seeds. A violation above 0 \
+means broken.{about_old}"""
 
 
 # One-sided knowledge
@@ -120,10 +142,10 @@ def _one_sided_cells(row: Row, results: Results) -> list[str]:
         setting.title,
         _LEARNERS[setting.learner],
         row.knowledge.replace("_", " "),
-        _NAMES[row.arm],
+        results.arm(row),
         str(len(pairs)),
-        spread([final_score(run, setting) for _, run in pairs]),
-        spread([final_score(run, setting) for run, _ in pairs]),
+        spread([run.end for _, run in pairs]),
+        spread([run.end for run, _ in pairs]),
         f"{found.mean:+.1f} ({found.low:+.1f} … {found.high:+.1f})",
         _verdict(row, results),
         _average([run.first_influence for run, _ in pairs]),
@@ -156,10 +178,7 @@ def _verdict(row: Row, results: Results) -> str:
 
 def _difference(row: Row, results: Results) -> Difference:
     pairs = results.pairs(row)
-    return difference(
-        [final_score(run, row.setting) for run, _ in pairs],
-        [final_score(run, row.setting) for _, run in pairs],
-    )
+    return difference([run.end for run, _ in pairs], [run.end for _, run in pairs])
 
 
 # Knowledge in full
@@ -177,7 +196,7 @@ def _full_section(study: Study, results: Results) -> str:
         "worst violation of any acting policy",
         "seconds",
     ]
-    rows = [_full_cells(row, results.of(row)) for row in study.rows if results.of(row)]
+    rows = [_full_cells(row, results) for row in study.rows if results.of(row)]
     return f"""All constraints of the bundled file. The first 100 episodes show the head start. \
 Steps to the pass mark (475, 200): until an average of 20 episodes passes it, the median over \
 those seeds that do.
@@ -185,18 +204,17 @@ those seeds that do.
 {markdown_table(header, rows, [False] * 3 + [True] * 6)}"""
 
 
-def _full_cells(row: Row, runs: Sequence[Training]) -> list[str]:
-    setting = row.setting
-    steps = np.array([steps_to(run, setting.pass_mark) for run in runs])
-    passed = steps[np.isfinite(steps)]
-    median = f"{np.median(passed):,.0f} ({len(passed)} of {len(runs)})" if len(passed) else "none"
+def _full_cells(row: Row, results: Results) -> list[str]:
+    setting, runs = row.setting, results.of(row)
+    passed = [run.steps_to_pass for run in runs if run.steps_to_pass is not None]
+    median = f"{np.median(passed):,.0f} ({len(passed)} of {len(runs)})" if passed else "none"
     return [
         setting.title,
         f"{_LEARNERS[setting.learner]}, {setting.budget:,} {setting.unit}",
-        _NAMES[row.arm],
+        results.arm(row),
         str(len(runs)),
-        spread([first_score(run) for run in runs]),
-        spread([final_score(run, setting) for run in runs]),
+        spread([run.first for run in runs]),
+        spread([run.end for run in runs]),
         median,
         _worst(runs),
         _seconds(runs),
@@ -219,7 +237,7 @@ def _instead_section(study: Study, results: Results) -> str:
         "worst violation of the final policy, unguarded",
         "seconds",
     ]
-    rows = [_instead_cells(row, results.of(row)) for row in study.rows if results.of(row)]
+    rows = [_instead_cells(row, results) for row in study.rows if results.of(row)]
     return f"""PPO with the same knowledge on boxes, so that states which are visited lie inside. \
 Scores are of the episodes that end in the tenth of the budget before the mark. A step breaks a \
 bound if the distribution that acted there does; a mask is part of what acts, but not of the final \
@@ -228,17 +246,18 @@ policy. Whoever is seldom in a constrained place breaks little there: steps are 
 {markdown_table(header, rows, [False] * 2 + [True] * 8)}"""
 
 
-def _instead_cells(row: Row, runs: Sequence[Training]) -> list[str]:
-    setting = row.setting
+def _instead_cells(row: Row, results: Results) -> list[str]:
+    setting, runs = row.setting, results.of(row)
     finals = [run.final_violation for run in runs if run.final_violation is not None]
-    broken = share_broken(runs)
+    inside = sum(run.steps_in_places for run in runs)
+    broken = sum(run.steps_broken for run in runs)
     return [
         setting.title,
-        _NAMES[row.arm],
+        results.arm(row),
         str(len(runs)),
-        *(spread([score_at(run, setting, share) for run in runs]) for share in (0.1, 0.5, 1.0)),
-        f"{sum(run.steps_in_places for run in runs):,}",
-        "-" if np.isnan(broken) else f"{broken:.2%}",
+        *(spread([run.tenths[number] for run in runs]) for number in (0, 4, 9)),
+        f"{inside:,}",
+        f"{broken / inside:.2%}" if inside else "-",
         f"{max(finals):+.1e}" if finals else "-",
         _seconds(runs),
     ]
@@ -247,13 +266,13 @@ def _instead_cells(row: Row, runs: Sequence[Training]) -> list[str]:
 # Cells
 
 
-def spread(values: Sequence[float] | np.typing.NDArray[np.float64]) -> str:
+def spread(values: Sequence[float | None]) -> str:
     """Mean ± standard deviation of those that are known."""
-    known = np.asarray(values)[np.isfinite(values)]
-    return f"{known.mean():.1f} ± {known.std():.1f}" if len(known) else "-"
+    known = [value for value in values if value is not None]
+    return f"{np.mean(known):.1f} ± {np.std(known):.1f}" if known else "-"
 
 
-def _worst(runs: Sequence[Training]) -> str:
+def _worst(runs: Sequence[Summary]) -> str:
     failed = sum(run.failure is not None for run in runs)
     known = [run.worst_violation for run in runs if run.worst_violation is not None]
     worst = f"{max(known):+.1e}" if known else "-"
@@ -265,5 +284,5 @@ def _average(values: Sequence[float | None]) -> str:
     return f"{np.mean(known):.3f}" if known else "-"
 
 
-def _seconds(runs: Sequence[Training]) -> str:
+def _seconds(runs: Sequence[Summary]) -> str:
     return f"{np.median([run.seconds for run in runs]):.0f}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
@@ -34,13 +34,13 @@ class Difference:
         return self.high >= 0.0
 
 
-def difference(values: ArrayLike, references: ArrayLike) -> Difference:
+def difference(values: Iterable[float | None], references: Iterable[float | None]) -> Difference:
     """Of values (n_seeds,) to those of the same seeds; the interval is bias-corrected (BCa).
 
     Seeds without a score on either side are left out.
     """
-    found = np.subtract(values, references)
-    found = found[np.isfinite(found)]
+    pairs = zip(values, references, strict=True)
+    found = np.array([one - other for one, other in pairs if one is not None and other is not None])
     if not len(found):
         return Difference(np.nan, np.nan, np.nan)
     mean = float(found.mean())
@@ -73,9 +73,11 @@ def first_score(run: Training) -> float:
 
 
 def score_at(run: Training, setting: Setting, share: float) -> float:
-    """Around a share of the budget of steps: of the episodes that end in the tenth before it."""
-    last = np.inf if share == 1.0 else share * setting.budget
-    return _ending_between(run, (share - _SHARE_BEFORE) * setting.budget, last)
+    """Around a share of the budget: of the episodes that end in the tenth before it."""
+    first, last = (share - _SHARE_BEFORE) * setting.budget, share * setting.budget
+    if setting.learner == "reinforce":
+        return _mean(run.scores[round(first) : round(last)])
+    return _ending_between(run, first, np.inf if share == 1.0 else last)
 
 
 def steps_to(run: Training, mark: float) -> float:
@@ -86,12 +88,6 @@ def steps_to(run: Training, mark: float) -> float:
     averages = np.convolve(run.scores, window, mode="valid")
     passed = np.flatnonzero(averages >= mark - 1e-9)
     return float(run.ends[_EPISODES_TO_PASS - 1 + passed[0]]) if len(passed) else np.nan
-
-
-def share_broken(runs: Sequence[Training]) -> float:
-    """Of the steps in constrained places, those whose acting policy broke a bound; NaN: none."""
-    inside = sum(run.steps_in_places for run in runs)
-    return sum(run.steps_broken for run in runs) / inside if inside else np.nan
 
 
 def _ending_between(run: Training, first: float, last: float) -> float:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import final
 
-from benchmarks.influence.cell import Cell
+from benchmarks.influence.cell import InfluenceCell
 from benchmarks.influence.knowledge import BOXES, FULL, NOTHING, one_sided
 from benchmarks.influence.setting import (
     CARTPOLE_PPO,
@@ -51,9 +50,9 @@ class Row:
     knowledge: str
     arm: Arm
 
-    def cells(self, seeds: Sequence[int], folder: Path) -> list[Cell]:
+    def cells(self, seeds: Sequence[int]) -> list[InfluenceCell]:
         """One per seed."""
-        return [Cell(self.setting, self.knowledge, self.arm, seed, folder) for seed in seeds]
+        return [InfluenceCell(self.setting, self.knowledge, self.arm, seed) for seed in seeds]
 
     def plain(self) -> Row:
         """The same learner, told nothing."""

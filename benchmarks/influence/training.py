@@ -48,6 +48,11 @@ HELD: dict[Arm, Reach] = {"rail": "auto", "reach_10": ADVICE, "little_reach": LI
 # Of the pull of demonstrations, of a forbidden action, of dual ascent.
 _PULL, _PRICE, _ASCENT = 1.0, 1.0, 0.5
 _LIMIT = 0.05  # of forbidden actions in constrained places
+STRENGTHS: dict[Arm, tuple[float, ...]] = {  # of the ways that have any
+    "cloning_and_pull": (_PULL,),
+    "penalty": (_PRICE,),
+    "lagrangian": (_LIMIT, _ASCENT),
+}
 _FRESH = 20_000
 
 

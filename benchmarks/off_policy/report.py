@@ -3,38 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 
-from benchmarks.harness import markdown_table, versions_of
+from benchmarks.cells.journal import ABOUT_OLD, OLD, Kept
+from benchmarks.cells.line import versions_in_words
+from benchmarks.harness import markdown_table
+from benchmarks.off_policy.cell import OffPolicyCell
 from benchmarks.off_policy.setting import Arm, Setting
-from benchmarks.off_policy.training import Training
+from benchmarks.off_policy.summary import SHARES, Summary
 
-# Of each setting and arm, the trainings by seed.
-Results = Mapping[tuple[str, Arm], Mapping[int, Training]]
-
-_PACKAGES = ("handrail", "stable-baselines3", "torch", "numpy", "gymnasium")
 _NAMES: dict[Arm, str] = {
     "plain": "plain",
     "rail": "with a handrail",
     "allowed": 'with a handrail, explore="allowed"',
 }
-_SHARES = (0.25, 0.5, 1.0)
-_BEFORE = 0.2  # of the budget: a score is the mean of the episodes that ended in it
+Row = tuple[str, Arm]  # the name of a setting, and one of its arms
+
+
+@final
+@dataclass(frozen=True)
+class Results:
+    """What is done so far.
+
+    Attributes:
+        trained: of every row, the trainings by seed.
+        old: rows with trainings of other code of Handrail than today's.
+        versions: of what they ran with, in words.
+    """
+
+    trained: Mapping[Row, Mapping[int, Summary]]
+    old: frozenset[Row] = frozenset()
+    versions: str = ""
+
+    @classmethod
+    def read(cls, cells: Sequence[OffPolicyCell], kept: Kept) -> Results:
+        """All that is kept of them."""
+        trained: dict[Row, dict[int, Summary]] = {}
+        for cell in cells:
+            line = kept.of(cell)
+            if line is not None:
+                row = trained.setdefault((cell.setting.name, cell.arm), {})
+                row[cell.seed] = Summary.read(line.result)
+        old = {(cell.setting.name, cell.arm) for cell in cells if kept.is_old(cell)}
+        return cls(trained, frozenset(old), versions_in_words(kept.all_of(cells)))
+
+    def arm(self, setting: Setting, arm: Arm) -> str:
+        """For people, with a mark if other code trained it."""
+        return _NAMES[arm] + (f" {OLD}" if (setting.name, arm) in self.old else "")
+
+    def of(self, setting: Setting, arm: Arm) -> list[Summary]:
+        """Seed by seed."""
+        return list(self.trained[setting.name, arm].values())
 
 
 def page(settings: Sequence[Setting], results: Results) -> str:
     """The whole page, in Markdown."""
-    compared = [one for one in settings if all((one.name, arm) in results for arm in one.arms)]
+    trained = results.trained
+    compared = [one for one in settings if all((one.name, arm) in trained for arm in one.arms)]
     done = [(setting, arm) for setting in compared for arm in setting.arms]
+    about_old = f"\n\n{ABOUT_OLD}" if results.old else ""
     return f"""# Off-policy models, with and without
 
 This page is generated: `python -m benchmarks.off_policy` trains every cell that is not trained \
-yet, one thread each, with {_versions()}. Seeds are 0 to 9, as many as the tables say: \
+yet, one thread each, with {results.versions}. Seeds are 0 to 9, as many as the tables say: \
 of one or two, scores say little, and what was done and how long it took, more. Settings were \
 chosen on seeds from 100. Arms differ in the callback only. The constraints are in \
 `benchmarks/off_policy/setting.py`: near the top of Pendulum, push back against the fall; on \
-CartPole, prefer to push to where the pole leans and falls.
+CartPole, prefer to push to where the pole leans and falls.{about_old}
 
 ## Scores
 
@@ -61,26 +99,14 @@ that acted after an update; *held* are those of them that had to be changed.
 """
 
 
-def _versions() -> str:
-    return ", ".join(f"{name} {version}" for name, version in versions_of(_PACKAGES).items())
-
-
-def score_at(run: Training, steps: float) -> float:
-    """Of the episodes that ended before so many steps; NaN if none did."""
-    ends, scores = np.array(run.ends), np.array(run.scores)
-    before = _BEFORE * run.ends[-1] if len(ends) else 0.0
-    chosen = scores[(ends <= steps) & (ends > steps - before)]
-    return float(chosen.mean()) if len(chosen) else float("nan")
-
-
 def _scores(rows: Sequence[tuple[Setting, Arm]], results: Results) -> str:
-    header = ["", "", "seeds", *(f"after {share:.0%}" for share in _SHARES)]
+    header = ["", "", "seeds", *(f"after {share:.0%}" for share in SHARES)]
     table = []
     for setting, arm in rows:
-        runs = list(results[setting.name, arm].values())
-        at = [[score_at(run, share * setting.steps) for run in runs] for share in _SHARES]
+        runs = results.of(setting, arm)
+        at = [[run.scores[number] for run in runs] for number in range(len(SHARES))]
         title = f"{setting.title}, {setting.steps:,} steps"
-        table.append([title, _NAMES[arm], str(len(runs)), *map(_spread, at)])
+        table.append([title, results.arm(setting, arm), str(len(runs)), *map(_spread, at)])
     return markdown_table(header, table, [False, False, True, True, True, True])
 
 
@@ -88,13 +114,13 @@ def _places(rows: Sequence[tuple[Setting, Arm]], results: Results) -> str:
     header = ["", "", "steps in places", "against", "drawn against", "worst violation"]
     table = []
     for setting, arm in rows:
-        runs = list(results[setting.name, arm].values())
+        runs = results.of(setting, arm)
         steps = sum(run.steps_in_places for run in runs)
         worst = [run.worst_violation for run in runs if run.worst_violation is not None]
         table.append(
             [
                 setting.title,
-                _NAMES[arm],
+                results.arm(setting, arm),
                 f"{steps:,}",
                 _share(sum(run.against for run in runs), steps),
                 _share(sum(run.drawn_against for run in runs), steps),
@@ -108,15 +134,15 @@ def _times(rows: Sequence[tuple[Setting, Arm]], results: Results) -> str:
     header = ["", "", "seconds", "relative to plain", "looked at", "held"]
     table = []
     for setting, arm in rows:
-        own, plain = results[setting.name, arm], results.get((setting.name, "plain"), {})
-        runs = list(own.values())
+        runs, own = results.of(setting, arm), results.trained[setting.name, arm]
+        plain = results.trained[setting.name, "plain"]
         both = sorted(own.keys() & plain.keys())
         ratios = [own[seed].seconds / plain[seed].seconds for seed in both]
         looked = arm != "plain"
         table.append(
             [
                 setting.title,
-                _NAMES[arm],
+                results.arm(setting, arm),
                 f"{np.mean([run.seconds for run in runs]):.0f}",
                 f"{np.median(ratios):.2f}" if looked and ratios else "–",
                 f"{np.mean([run.looks for run in runs]):,.0f}" if looked else "–",
@@ -130,8 +156,8 @@ def _share(part: int, whole: int) -> str:
     return f"{part:,} ({part / whole:.1%})" if whole else "–"
 
 
-def _spread(values: Sequence[float]) -> str:
-    known = [one for one in values if np.isfinite(one)]
+def _spread(values: Sequence[float | None]) -> str:
+    known = [one for one in values if one is not None]
     if len(known) < 2:
         return f"{known[0]:.1f}" if known else "–"
     return f"{np.mean(known):.1f} ± {np.std(known):.1f}"

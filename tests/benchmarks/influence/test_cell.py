@@ -1,36 +1,17 @@
-"""A cell is kept when it is done, and only then."""
+"""By what a cell is known again, and what grows old."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
+from typing import get_args
 
-import pytest
-
-from benchmarks.influence import cell as cells
-from benchmarks.influence.cell import Cell
+from benchmarks.influence.cell import InfluenceCell
 from benchmarks.influence.setting import CARTPOLE_PPO, CARTPOLE_REINFORCE
-from benchmarks.influence.training import Training
-from benchmarks.ppo.scores import Stopped
+from benchmarks.influence.training import HELD, Arm
 
 
-def _nobody(message: object) -> None:
-    del message
-
-
-def test_what_was_stopped_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def train(*_: object) -> Training:
-        raise Stopped
-
-    monkeypatch.setattr(cells, "train", train)
-    cell = Cell(CARTPOLE_REINFORCE, "nothing", "plain", 0, tmp_path)
-    cell.run(_nobody, lambda: True)
-    assert not cell.is_done
-    assert cell.can_be_interrupted()
-
-
-def test_other_settings_or_knowledge_are_other_files(tmp_path: Path) -> None:
-    first = Cell(CARTPOLE_PPO, "push_right", "rail", 0, tmp_path)
+def test_other_settings_or_knowledge_are_another_training() -> None:
+    first = InfluenceCell(CARTPOLE_PPO, "push_right", "rail", 0)
     others = [
         replace(first, setting=CARTPOLE_PPO.lasting(10)),
         replace(first, setting=replace(CARTPOLE_PPO, learning_rate=0.1)),
@@ -38,4 +19,14 @@ def test_other_settings_or_knowledge_are_other_files(tmp_path: Path) -> None:
         replace(first, arm="reach_10"),
         replace(first, seed=1),
     ]
-    assert len({one.path for one in (first, *others)}) == 6
+    assert len({one.fingerprint for one in (first, *others)}) == 6
+    renamed = replace(first, setting=replace(CARTPOLE_PPO, title="A pole on a cart"))
+    assert renamed.fingerprint == first.fingerprint
+
+
+def test_only_what_handrail_trains_grows_old() -> None:
+    for arm in get_args(Arm):
+        cell = InfluenceCell(CARTPOLE_PPO, "boxes", arm, 0)
+        assert (cell.digest is not None) is (arm in HELD)
+    own = InfluenceCell(CARTPOLE_REINFORCE, "nothing", "plain", 0)
+    assert own.code == ("handrail.learning",)  # not what holds, but what learns

@@ -1,98 +1,80 @@
-"""What is trained, and what is not trained again."""
+"""Which cells the studies have, and the page that what is kept of them makes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import final
 
-import pytest
-
-from benchmarks.influence import __main__ as command
-from benchmarks.influence import cell as cells
-from benchmarks.influence.setting import CARTPOLE_REINFORCE
-from benchmarks.influence.study import SEEDS, STUDIES, Row
+from benchmarks.cells.journal import Journal
+from benchmarks.cells.line import Line
+from benchmarks.influence.__main__ import plan
+from benchmarks.influence.cell import InfluenceCell
+from benchmarks.influence.report import Results, page
+from benchmarks.influence.setting import CARTPOLE_PPO, CARTPOLE_REINFORCE
+from benchmarks.influence.study import INSTEAD, ONE_SIDED, SEEDS, STUDIES, Row, Study
+from benchmarks.influence.summary import summary_of
 from benchmarks.influence.training import Training
-from handrail.executors.executor import End, Executor, Task, Work
-
-_TRAINED = Training((1.0, 2.0), (10, 30), 0.5, -1e-3, -2e-3, 4, 1)
 
 
-def _nobody(message: object) -> None:
-    del message
-
-
-@final
-class InTurn(Executor):
-    """Here, one after the other."""
-
-    def begin(self, tasks: Sequence[Task]) -> Work:
-        for task in tasks:
-            task.run(_nobody, lambda: False)
-        return Done(len(tasks))
-
-
-@final
-class Done(Work):
-    """Nothing is left."""
-
-    def __init__(self, tasks: int) -> None:
-        self._tasks = tasks
-
-    def events(self) -> Iterable[End]:
-        return [End(number, None) for number in range(self._tasks)]
-
-    def stop(self) -> None:
-        pass
-
-    def kill(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-def test_what_was_trained_is_read_and_not_trained_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trained: list[int] = []
-
-    def train(
-        setting: object, constraints: object, arm: object, seed: int, stop: object
-    ) -> Training:
-        trained.append(seed)
-        return _TRAINED
-
-    monkeypatch.setattr(cells, "train", train)
-    row = Row(CARTPOLE_REINFORCE, "push_right", "rail")
-    command.train_missing(row.cells([0, 1], tmp_path), InTurn())
-    command.train_missing(row.cells([0, 1, 2], tmp_path), InTurn())
-    assert trained == [0, 1, 2]
-    assert row.cells([2], tmp_path)[0].read() == _TRAINED
-
-
-def test_studies_share_cells_and_words_choose_among_them(tmp_path: Path) -> None:
-    all_of_them = command.wanted(STUDIES, SEEDS, tmp_path, [])
-    assert len(all_of_them) == len(set(all_of_them))
-    assert [cell.seed for cell in all_of_them] == sorted(cell.seed for cell in all_of_them)
-    plain = [
-        cell
-        for cell in all_of_them
-        if (cell.setting, cell.arm, cell.knowledge) == (CARTPOLE_REINFORCE, "plain", "nothing")
+def test_studies_share_cells_and_words_choose_among_them() -> None:
+    study = plan(STUDIES, SEEDS)
+    everything = study.chosen([])
+    assert len(everything) == len(set(everything))
+    plain = {InfluenceCell(CARTPOLE_REINFORCE, "nothing", "plain", seed) for seed in SEEDS}
+    for name in ("one_sided", "full"):
+        assert plain <= set(study.chosen([name]))
+    assert set(study.chosen(["one_sided", "cartpole", "reinforce", "plain"])) == plain
+    chosen = study.chosen(["full", "cartpole", "ppo", "rail"], 4)
+    assert [cell.name for cell in chosen] == [
+        f"cartpole-ppo-100000-full-rail-{n}" for n in range(4)
     ]
-    assert len(plain) == len(SEEDS)  # of two studies
-    for study in ("one_sided", "full"):
-        assert set(plain) <= set(command.wanted(STUDIES, SEEDS, tmp_path, [study]))
-    chosen = command.wanted(STUDIES, SEEDS, tmp_path, ["full", "cartpole", "ppo", "rail"])
-    assert {(cell.setting.budget, cell.knowledge) for cell in chosen} == {(100_000, "full")}
 
 
-def test_only_what_is_done_is_said_to_be_done(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first, second = Row(CARTPOLE_REINFORCE, "nothing", "plain").cells([0, 1], tmp_path)
-    board = command._Board([first, second])
-    first.path.write_text("{}")
-    board.on_end(1)
-    board.on_end(0)
-    assert capsys.readouterr().out == f"{first.name} (1 of 2)\n"
+def test_the_page_from_lines_is_that_from_fresh_trainings(tmp_path: Path) -> None:
+    told = Row(CARTPOLE_PPO, "push_right", "rail")
+    studies = [
+        Study(ONE_SIDED.name, ONE_SIDED.title, (told.plain(), told)),
+        Study(INSTEAD.name, INSTEAD.title, (told, told.plain())),
+    ]
+    fresh, journal = {}, Journal(tmp_path / "influence.jsonl")
+    for row in (told, told.plain()):
+        fresh[row] = {seed: summary_of(_training(seed, row), row.setting) for seed in range(4)}
+        for cell in row.cells(range(4)):
+            summary = fresh[row][cell.seed]
+            journal.add(Line.of_now(cell.name, cell.fingerprint, cell.digest, summary))
+    kept = journal.read()
+    text = plan(studies, range(4)).page(kept)
+    versions = Results.read(studies, range(4), kept).versions
+    assert text == page(studies, Results(fresh, versions=versions))
+    assert "python 3" in versions
+    assert "†" not in text
+
+
+def test_what_other_code_trained_is_marked(tmp_path: Path) -> None:
+    told = Row(CARTPOLE_PPO, "push_right", "rail")
+    journal = Journal(tmp_path / "influence.jsonl")
+    for row in (told, told.plain()):
+        for cell in row.cells(range(2)):
+            code = cell.digest if cell.seed else cell.digest and "earlier"
+            summary = summary_of(_training(cell.seed, row), row.setting)
+            journal.add(Line.of_now(cell.name, cell.fingerprint, code, summary))
+    study = Study(INSTEAD.name, INSTEAD.title, (told, told.plain()))
+    text = plan([study], range(2)).page(journal.read())
+    assert "| rail † | 2 |" in text
+    assert "| plain | 2 |" in text
+    assert "† Some seeds, or those it is compared with, were trained with other code" in text
+
+
+def _training(seed: int, row: Row) -> Training:
+    """With numbers that need more digits than are kept, and none in the first tenth."""
+    is_held = row.arm == "rail"
+    return Training(
+        scores=tuple(100.0 + episode / 3.0 + seed / 7.0 for episode in range(50)),
+        ends=tuple(range(10_000, 60_000, 1_000)),
+        seconds=100.0 / 3.0,
+        worst_violation=-1e-3 / 3.0 if is_held else None,
+        final_violation=-2e-5 / 3.0,
+        steps_in_places=30,
+        steps_broken=seed,
+        first_influence=1.0 / 7.0 if is_held else None,
+        influence=None,
+    )

@@ -13,7 +13,6 @@ from benchmarks.influence.statistics import (
     final_score,
     first_score,
     score_at,
-    share_broken,
     steps_to,
 )
 from benchmarks.influence.training import Training
@@ -46,6 +45,8 @@ def test_a_training_that_was_given_up_scores_as_it_did_until_then() -> None:
 def test_scores_at_a_share_of_the_budget_are_those_of_the_tenth_before() -> None:
     assert [score_at(_RUN, _STEPS, share) for share in (0.1, 0.5, 1.0)] == [0.0, 4.0, 9.0]
     assert np.isnan(score_at(replace(_RUN, scores=(), ends=()), _STEPS, 0.5))
+    of_episodes = _run([1.0] * 30 + [2.0] * 270)
+    assert [score_at(of_episodes, CARTPOLE_REINFORCE, share) for share in (0.1, 1.0)] == [1.0, 2.0]
 
 
 def test_steps_to_a_mark_need_twenty_episodes_on_average() -> None:
@@ -84,11 +85,5 @@ def test_what_has_no_noise_has_no_interval() -> None:
 
 
 def test_seeds_without_a_score_are_left_out() -> None:
-    found = difference([1.0, np.nan, 3.0], [0.0, 0.0, 2.0])
+    found = difference([1.0, None, 3.0], [0.0, 0.0, 2.0])
     assert (found.low, found.mean, found.high) == (1.0, 1.0, 1.0)
-
-
-def test_broken_steps_are_counted_over_all_runs() -> None:
-    runs = [replace(_RUN, steps_in_places=30, steps_broken=3), replace(_RUN, steps_in_places=10)]
-    assert share_broken(runs) == 3 / 40
-    assert np.isnan(share_broken([_RUN]))
