@@ -28,7 +28,7 @@ class Summary:
         end: that of the end (`final_score`).
         tenths: those of each tenth of the budget (`score_at`).
         steps_to_pass: environment steps to the pass mark.
-        seconds: of training, and of what it needed before.
+        seconds: of one core, for training and what it needed before.
         worst_violation: of any policy that acted; None where nothing is held.
         final_violation: of the last policy by itself; None where nothing is known.
         steps_in_places: steps at states of constrained regions, of PPO.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter
+from time import process_time
 from typing import Any, Literal, final
 
 import gymnasium as gym
@@ -64,7 +64,7 @@ class Training:
     Attributes:
         scores: one per episode, in the order in which they ended.
         ends: environment steps at the end of each episode.
-        seconds: of training, and of what it needed before.
+        seconds: of one core, for training and what it needed before.
         worst_violation: of any policy that acted; None where nothing is held.
         final_violation: of the last policy by itself; None where nothing is known.
         steps_in_places: steps at states of constrained regions, of PPO.
@@ -147,7 +147,7 @@ def _train_reinforce(
             raise Stopped
         records.append(record)
 
-    start = perf_counter()
+    start = process_time()
     try:
         learner = Reinforce(
             env, policy, held, seed=seed, reach=HELD.get(arm, "auto"), **setting.options
@@ -156,7 +156,7 @@ def _train_reinforce(
         learner.learn(setting.budget, progress_bar=False, callbacks=[note])
     except HandrailError as error:
         failure = str(error)
-    seconds = perf_counter() - start
+    seconds = process_time() - start
     left = [one.violation_after for one in records if one.violation_after is not None]
     known = None if first is None else first.influence
     return Training(
@@ -218,7 +218,7 @@ def _train_ppo(
     seed: int,
     stop: Callable[[], bool],
 ) -> Training:
-    start = perf_counter()
+    start = process_time()
     n_actions = int(gym.make(setting.id).action_space.n)  # type: ignore[attr-defined]
     places = Places.of(constraints, n_actions)
     model = _model(setting, places, arm, seed)
@@ -229,7 +229,7 @@ def _train_ppo(
         model.learn(setting.budget, callback=callbacks)
     except HandrailError as error:
         failure = str(error)
-    seconds = perf_counter() - start
+    seconds = process_time() - start
     rail = callbacks[0] if isinstance(callbacks[0], Handrail) else None
     changes = [] if rail is None else [one.influence for one in rail.history]
     return Training(
