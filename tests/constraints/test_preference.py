@@ -59,7 +59,7 @@ def test_a_saturated_policy_is_measured_and_moved_all_the_same() -> None:
     assert leads(policy, STATES[:5], 2).min() >= 0.1 - 1e-6
 
 
-@pytest.mark.parametrize("hidden", [(32,), (16, 16)])
+@pytest.mark.parametrize("hidden", [(32,), (12, 12)])
 def test_points_and_regions_are_held_together_and_proven(hidden: tuple[int, ...]) -> None:
     policy = fresh(1, hidden)
     rising = hr.Affine([1.0, 0.0, 0.0], 0.2)

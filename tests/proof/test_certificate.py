@@ -238,18 +238,32 @@ def states_in(cells: Cells, rng: np.random.Generator) -> Array:
     return np.concatenate([states, cells.vertices()], axis=1)
 
 
+NETWORKS: dict[str, Any] = {
+    "seed": st.integers(0, 2**31),
+    "n_actions": st.integers(2, 4),
+    "names": st.lists(st.sampled_from([*ACTIVATIONS]), min_size=4, max_size=4),
+    "last": st.booleans(),
+    "hidden": st.lists(st.integers(1, 9), min_size=0, max_size=3),
+    "scale": st.floats(0.1, 30.0),
+    "upper": st.booleans(),
+    "quantity": st.sampled_from([PROBABILITY, MEAN]),
+}
+
+
+@settings(max_examples=2_000, deadline=None, derandomize=True, database=None)
+@given(**NETWORKS)
+def test_bounds_are_below_the_margin(**case: Any) -> None:
+    check_bounds(**case)
+
+
+@pytest.mark.slow
 @settings(max_examples=10_000, deadline=None, derandomize=True, database=None)
-@given(
-    seed=st.integers(0, 2**31),
-    n_actions=st.integers(2, 4),
-    names=st.lists(st.sampled_from([*ACTIVATIONS]), min_size=4, max_size=4),
-    last=st.booleans(),
-    hidden=st.lists(st.integers(1, 9), min_size=0, max_size=3),
-    scale=st.floats(0.1, 30.0),
-    upper=st.booleans(),
-    quantity=st.sampled_from([PROBABILITY, MEAN]),
-)
-def test_bounds_are_below_the_margin(
+@given(**NETWORKS)
+def test_bounds_are_below_the_margin_often(**case: Any) -> None:
+    check_bounds(**case)
+
+
+def check_bounds(
     seed: int,
     n_actions: int,
     names: list[str],

@@ -22,6 +22,7 @@ from tests.support.sb3_models import (
     REFUSED,
     REQUIRED,
     TILTED,
+    Glance,
     Numbers,
     Pictures,
     Two,
@@ -53,11 +54,19 @@ MODELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
         {"features_extractor_class": Two, "share_features_extractor": False},
     ),
     "shared pictures": (Pictures, "CnnPolicy", {}),
-    "own pictures": (Pictures, "CnnPolicy", {"share_features_extractor": False}),
+    "own pictures": (
+        Pictures,
+        "CnnPolicy",
+        {"features_extractor_class": Glance, "share_features_extractor": False},
+    ),
+    "own large pictures": (Pictures, "CnnPolicy", {"share_features_extractor": False}),
 }
+LONG = "own large pictures"  # a minute
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=pytest.mark.slow if one == LONG else ()) for one in MODELS]
+)
 class TestOnlyTheActor:
     def make(self, name: str) -> tuple[PPO, Array]:
         env, policy, settings = MODELS[name]

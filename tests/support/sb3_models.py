@@ -103,6 +103,19 @@ class Two(BaseFeaturesExtractor):
         return features
 
 
+class Glance(BaseFeaturesExtractor):
+    """Four features of a picture, through one convolution."""
+
+    def __init__(self, observation_space: gym.Space[Any]) -> None:
+        super().__init__(observation_space, features_dim=4)
+        self.look = nn.Sequential(nn.Conv2d(1, 2, 12, stride=12), nn.ReLU(), nn.Flatten())
+        self.linear = nn.Linear(18, 4)
+
+    def forward(self, observations: Tensor) -> Tensor:
+        features: Tensor = self.linear(self.look(observations)).relu()
+        return features
+
+
 def ppo(env: Any = "CartPole-v1", policy: Any = "MlpPolicy", **settings: Any) -> PPO:
     """A small PPO with a fixed seed."""
     settings = {"n_steps": 64, "batch_size": 32, "n_epochs": 2, **settings}
