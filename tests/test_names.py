@@ -48,6 +48,8 @@ ABOUT_MORE = {  # tests that are not about one module
     "fuzz/test_rulebooks.py": "files of constraints, from reading to the terminal",
     "rulebook/test_limits.py": "sizes that are refused, wherever a file says them",
     "cli/test_shaped_observations.py": "boards and the like, by every verb and command",
+    "cli/test_branches.py": "branches of actions, by every verb and command",
+    "sb3/test_normalised_parts.py": "VecNormalize around a Dict",
     "cli/test_normalised_observations.py": "models and their statistics, by every command",
     "rllib/test_docs.py": "what the docs say of handrail.rllib",
     "fuzz/test_runs.py": "folders of runs, from opening to learning on",

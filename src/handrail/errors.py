@@ -34,10 +34,12 @@ class ActionSum:
     Attributes:
         weights: of the actions, by their index.
         noun: what one is called if it has no name.
+        first: where their names begin among those of all actions.
     """
 
     weights: Mapping[int, object]
     noun: str
+    first: int = 0
 
     def __str__(self) -> str:
         return str(Words().told(self))
@@ -82,7 +84,7 @@ class Words:
             return _named(self.coordinates, "coordinate", value.index)
         if isinstance(value, ActionSum):
             parts = [
-                _weight(weight) + _named(self.actions, value.noun, index)
+                _weight(weight) + _named(self.actions[value.first :], value.noun, index)
                 for index, weight in value.weights.items()
             ]
             return " + ".join(parts)

@@ -296,3 +296,53 @@ def test_a_constraint_on_a_branch_is_read_again_from_what_it_says() -> None:
         again: Any = constraint_from(json.loads(json.dumps(rule.describe())))
         assert again.action == rule.action
         assert again.describe() == rule.describe()
+
+
+def test_a_preference_is_among_the_actions_of_a_branch() -> None:
+    """By the logits themselves, which other branches have nothing to do with."""
+    policy, states = _policy(), _states(40, seed=3)
+    region = hr.Box([-1, -1, -1, -1], [0, 1, 1, 1])
+    rules = [
+        hr.Prefer(hr.Branch(SPACE, 2, 1), by=0.5, where=hr.Points(states[:3]), name="all"),
+        hr.Prefer(hr.Branch(SPACE, 0, 2), over=0, by=0.2, where=region, name="one"),
+    ]
+    before = policy.raw(states)
+    result = hr.enforce(policy, rules, prove=True).raise_if_unsatisfied()
+    assert [one.certified for one in result.certificates] == [True]
+    first, _, third = _by_branch(policy.raw(states))
+    assert (third[:3, [1]] - np.delete(third[:3], 1, axis=1) >= 0.5 - 1e-6).all()
+    inside = region.contains(states)
+    assert (first[inside, 2] - first[inside, 0] >= 0.2).all()
+    assert not np.array_equal(policy.raw(states), before)
+    measured = hr.measure(policy, rules[:1])
+    least = (third[:3, [1]] - np.delete(third[:3], 1, axis=1)).min()
+    assert measured.worst_violation == pytest.approx(0.5 - least, abs=1e-9)
+    again: Any = constraint_from(json.loads(json.dumps(rules[1].describe())))
+    assert again.describe() == rules[1].describe()
+
+
+def test_slopes_are_those_of_the_odds_in_a_branch() -> None:
+    policy, region = _policy(), hr.Box([-1, -0.5, 0, 0], [1, 0.5, 0, 0])
+    rules: list[hr.Constraint] = [
+        hr.Monotone(hr.Branch(SPACE, 1, 1), 0, "increasing", region, name="rises"),
+        hr.Lipschitz(0.5, hr.Branch(SPACE, 0, 0), 0, region, name="steady"),
+    ]
+    result = hr.enforce(policy, rules, prove=True).raise_if_unsatisfied()
+    assert all(one.certified for one in result.certificates)
+    line = np.linspace([-1, 0.2, 0, 0], [1, 0.2, 0, 0], 500)
+    first, second, _ = _by_branch(policy.raw(line))
+    assert (np.diff(second[:, 1] - second[:, 0]) >= -1e-9).all()
+    slopes = np.diff(first[:, [0]] - first[:, 1:], axis=0) / (2 / 499)
+    assert np.abs(slopes).max() <= 0.5 + 1e-6
+
+
+def test_what_is_not_known_of_branches() -> None:
+    policy, points = _policy(), hr.Points(_states(1))
+    with pytest.raises(InvalidConstraint, match=r"names action 2, but .*2 actions: 0 to 1"):
+        hr.measure(policy, [hr.Prefer(hr.Branch(SPACE, 1, 0), over=2, where=points, name="a")])
+    with pytest.raises(InvalidConstraint, match="branch 1 action 0 cannot be preferred over its"):
+        hr.Prefer(hr.Branch(SPACE, 1, 0), over=0, where=points)
+    with pytest.raises(InvalidConstraint, match="is about one discrete action"):
+        hr.Lipschitz(1.0, hr.Branch(SPACE, 0, {0: 1, 1: 1}), 0, hr.Box([0] * 4, [1] * 4))
+    with pytest.raises(InvalidConstraint, match=r"chooses in 3 branches.*Bound .* at both states"):
+        hr.measure(policy, [hr.Symmetric(points, [-1] * 4, {0: 1, 1: 0}, name="mirrored")])

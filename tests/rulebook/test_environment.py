@@ -60,7 +60,7 @@ ENVIRONMENTS = [
     (
         "Handrail/Test4-v0",
         "",
-        "acts in MultiDiscrete([2 2]), but constraints need Discrete actions",
+        "line 3, actions: this file speaks of one choice, left, right, but Handrail/Test4-v0 choo",
     ),
     ("Handrail/Test3-v0", "", "line 1, environment: Observations must be numbers: a Box"),
 ]

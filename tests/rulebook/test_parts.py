@@ -83,10 +83,10 @@ def test_parts_in_another_order_are_refused() -> None:
         parse(wrong, "parts.yaml").make_environment()
 
 
-def test_a_file_speaks_of_no_branches() -> None:
+def test_a_file_that_speaks_of_one_choice_is_not_about_branches() -> None:
     branches = gym.spaces.MultiDiscrete([2, 3])
     rules = parse(TEXT, "parts.yaml")
-    said = r"speaks of a single action, but .* 2 branches, of \(2, 3\) act.*in Python: AtLeast"
+    said = r"speaks of one choice, .*, but the policy chooses in branches of \[2, 3\] actions"
     with pytest.raises(InvalidRulebook, match=said):
         rules.check_spaces(SPACE, branches)
     with pytest.raises(InvalidRulebook, match=said):

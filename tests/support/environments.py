@@ -218,3 +218,36 @@ class Tank(gym.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         return np.array([2e5, 300.0, 1.0]), 0.0, False, True, {}
+
+
+class Car(gym.Env[Any, Any]):
+    """A car that sees a gap and its speed, and chooses a gear and whether to brake; braking pays.
+
+    Args:
+        binary: whether the gear is either of two.
+    """
+
+    def __init__(self, binary: bool = False) -> None:
+        self.observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+        gears: Any = gym.spaces.MultiDiscrete([3, 2])
+        self.action_space = gym.spaces.MultiBinary(2) if binary else gears
+        self.steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.action_space.contains(action), action
+        self.steps += 1
+        return self._observe(), float(action[1] == 1), self.steps >= 8, False, {}
+
+    def _observe(self) -> Any:
+        return self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
+
+
+CAR = "Handrail/Car-v0"
+gym.register(CAR, entry_point="tests.support.environments:Car")

@@ -85,8 +85,27 @@ def quantity_of(action: Action) -> Quantity:
 
 
 def action_about(quantity: Quantity, plain: int | Mapping[int, Amount]) -> Action:
-    """An action, or a weighted sum of some, as a constraint on this quantity takes it."""
+    """An action, or a weighted sum of some, as a constraint on this quantity takes it.
+
+    Of branches, by their index among all; of one branch.
+    """
+    if isinstance(quantity, BranchProbability):
+        return _in_branch(quantity, plain)
     return Mean(plain) if quantity == MEAN else plain
+
+
+def _in_branch(quantity: BranchProbability, plain: int | Mapping[int, Amount]) -> Branch:
+    indices = list(plain) if isinstance(plain, Mapping) else [plain]
+    for number, branch in enumerate(quantity.slices()):
+        if all(branch.start <= index < branch.stop for index in indices):
+            own: int | Mapping[int, Amount] = indices[0] - branch.start
+            if isinstance(plain, Mapping):
+                own = {index - branch.start: weight for index, weight in plain.items()}
+            return Branch(quantity.sizes, number, own)
+    raise InvalidConstraint(
+        f"Actions {indices} are of several branches, of {quantity.sizes} actions: a constraint is "
+        "about one of them."
+    )
 
 
 def plain_action(action: Action) -> int | Mapping[int, Amount]:
@@ -118,7 +137,7 @@ def as_mapping(action: Action) -> Mapping[int, Amount]:
 def action_sum(action: Action) -> ActionSum:
     """For messages: 'action 1', '0.5·action 0 + action 2', 'mean action 0', 'branch 1 action 0'."""
     if isinstance(action, Branch):
-        return ActionSum(plain_actions(action), f"branch {action.branch} action")
+        return ActionSum(plain_actions(action), f"branch {action.branch} action", action.first)
     noun = "mean action" if isinstance(action, Mean) else "action"
     return ActionSum(as_mapping(action), noun)
 

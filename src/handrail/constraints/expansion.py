@@ -16,7 +16,7 @@ from handrail.constraints.constraint import Constraint, PlacedConstraint, Violat
 from handrail.constraints.relation import SWAPPED, Symmetric
 from handrail.constraints.rows import Rows, concatenate
 from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
-from handrail.policies import Policy
+from handrail.policies import BranchProbability, Policy
 from handrail.regions import Region
 
 
@@ -208,9 +208,11 @@ def refuse_other_quantity(constraint: Constraint, n_actions: int, policy: Policy
     """A constraint on mean actions is none on probabilities, and the other way round."""
     if constraint.quantity != policy.quantity:
         if isinstance(constraint, Symmetric):
+            branched = isinstance(policy.quantity, BranchProbability)
+            remedy = "Bound its probability at both states." if branched else SWAPPED
             raise InvalidConstraint(
                 f"{constraint.name!r} is about {constraint.quantity.subject}, but "
-                f"{policy.quantity.request(n_actions)} {SWAPPED}"
+                f"{policy.quantity.request(n_actions)} {remedy}"
             )
         raise InvalidConstraint(
             f"{constraint.name!r} is about {constraint.quantity.subject}, but "

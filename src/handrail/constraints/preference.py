@@ -28,9 +28,14 @@ from handrail.constraints.checks import (
     check_where,
 )
 from handrail.constraints.constraint import (
+    Branch,
     Mean,
     PlacedConstraint,
+    action_from,
+    action_sum,
     amount_from,
+    plain_action,
+    quantity_of,
     rows_of_demands,
     set_default_name,
 )
@@ -51,8 +56,10 @@ class Prefer(PlacedConstraint):
     Of a `GreedyPolicy`: value(action | s) - value(over | s) ≥ by, which must be above 0.
 
     Args:
-        action: the one that is preferred, an index.
-        over: another one, or "all" others: then it is the likeliest.
+        action: the one that is preferred, an index; or a `Branch`, among the actions of which it
+            is preferred.
+        over: another one, by its index (of a `Branch`, in it), or "all" others: then it is the
+            likeliest.
         by: the margin between the two logits, in log-odds: with 1, an action is e times as likely
             as the other; of values, in their units. A number, an `Affine` or a `Formula` of the
             state, or a Python function of states.
@@ -61,7 +68,7 @@ class Prefer(PlacedConstraint):
         priority: how much more than others this one matters when constraints are soft.
     """
 
-    action: int
+    action: int | Branch
     over: int | Literal["all"] = "all"
     by: Amount = 0.0
     where: Place = field(kw_only=True)
@@ -78,35 +85,40 @@ class Prefer(PlacedConstraint):
                     "Prefer is about discrete actions, which have logits. Of mean actions, bound "
                     "the difference: AtLeast(by, Mean({0: 1, 1: -1}), where)."
                 )
-        check_action(self.action)
+        check_action(self._index)
         if isinstance(self.over, str) and self.over != "all":
             raise InvalidConstraint(
                 f'Prefer: `over` is the index of another action, or "all", but got {self.over!r}.'
             )
         if self.over != "all":
             check_action(self.over)
-            if self.over == self.action:
+            if self.over == self._index:
                 raise InvalidConstraint(
-                    f"Prefer: action {self.action} cannot be preferred over itself. Name another "
-                    'one, or over="all".'
+                    f"Prefer: {action_sum(self.action)} cannot be preferred over itself. Name "
+                    'another one, or over="all".'
                 )
         object.__setattr__(self, "by", as_amount(self.by, "The margin `by`"))
         if isinstance(self.by, StateFunction):
             _refuse_infinite(self.by, looked_at(self.where))
         over = "all others" if self.over == "all" else f"action {self.over}"
         by = f" by {amount_in_words(self.by)}" if self.by != 0.0 else ""
-        set_default_name(self, f"action {self.action} over {over}{by}")
+        set_default_name(self, f"{action_sum(self.action)} over {over}{by}")
+
+    @property
+    def _index(self) -> Any:
+        """Of the action; of a branch, in it."""
+        return plain_action(self.action)
 
     @property
     @override
     def quantity(self) -> Quantity:
         """Of policies that choose among actions: by chance, or by their values."""
-        return self._compared
+        return quantity_of(self.action) if isinstance(self.action, Branch) else self._compared
 
     @override
     def for_policy(self, policy: Policy) -> Self:
         """The margin of values, of a policy that has these."""
-        if policy.quantity != VALUE:
+        if policy.quantity != VALUE or isinstance(self.action, Branch):
             return self
         _refuse_ties(self)
         other = copy(self)
@@ -121,15 +133,19 @@ class Prefer(PlacedConstraint):
 
     @override
     def demands(self, n_actions: int) -> list[Demand]:
-        """One for every other action."""
-        others = [one for one in range(n_actions) if one != self.action]
+        """One for every other action that competes with it."""
+        first, among = 0, n_actions
+        if isinstance(self.action, Branch):
+            first, among = self.action.first, self.action.space[self.action.branch]
+        others = [one for one in range(among) if one != self._index]
         if self.over != "all":
-            check_known_action(self.name, self.over, n_actions)
+            check_known_action(self.name, self.over, among)
             others = [self.over]
-        check_known_action(self.name, self.action, n_actions)
-        unit = np.eye(n_actions)
+        check_known_action(self.name, self._index, among)
+        check_known_action(self.name, first + self._index, n_actions)
+        unit = np.eye(n_actions)[first : first + among]
         return [
-            Demand(tuple(unit[self.action] - unit[one]), self.by, np.inf, self.quantity, raw=True)
+            Demand(tuple(unit[self._index] - unit[one]), self.by, np.inf, self.quantity, raw=True)
             for one in others
         ]
 
@@ -141,7 +157,8 @@ class Prefer(PlacedConstraint):
     @classmethod
     @override
     def from_description(cls, values: Mapping[str, Any]) -> Self:
-        return cls(**{**values, "by": amount_from(values["by"])})
+        action = action_from(values["action"])
+        return cls(**{**values, "action": action, "by": amount_from(values["by"])})
 
 
 def _refuse_ties(asked: Prefer) -> None:

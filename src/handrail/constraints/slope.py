@@ -23,7 +23,6 @@ from typing_extensions import override
 from handrail._types import Array
 from handrail.constraints.amount import check_number
 from handrail.constraints.checks import (
-    check_action,
     check_actions,
     check_known_action,
     check_priority,
@@ -37,12 +36,13 @@ from handrail.constraints.constraint import (
     action_sum,
     as_mapping,
     make_rows,
+    plain_action,
     quantity_of,
     set_default_name,
 )
 from handrail.constraints.rows import Rows
 from handrail.errors import InvalidConstraint
-from handrail.policies import MEAN, Quantity
+from handrail.policies import MEAN, BranchProbability, Quantity
 from handrail.regions import Region
 
 Direction = Literal["increasing", "decreasing"]
@@ -87,12 +87,12 @@ class SlopeBounded(PlacedConstraint):
     def _check_output(self) -> None:
         kind = type(self).__name__
         if not isinstance(self.output, Mean):
-            if isinstance(self.output, Mapping):
+            if isinstance(plain_action(self.output), Mapping):
                 raise InvalidConstraint(
                     f"{kind} is about one discrete action (output=0), or about mean actions "
                     f"(output=Mean(0)), but got {self.output!r}."
                 )
-            check_action(self.output)
+            check_actions(self.output)
             return
         check_actions(self.output)
         for weight in as_mapping(self.output).values():
@@ -114,8 +114,10 @@ class SlopeBounded(PlacedConstraint):
             weights[index] = float(weight)  # type: ignore[arg-type]  # functions were refused
         if self.quantity == MEAN:
             return weights[None]
-        others = np.delete(np.eye(n_actions), np.flatnonzero(weights), axis=0)
-        result: Array = weights - others
+        competing = np.ones(n_actions, dtype=bool)
+        if isinstance(self.quantity, BranchProbability):
+            competing = self.quantity.among(weights[None])[0]
+        result: Array = weights - np.eye(n_actions)[competing & (weights == 0.0)]
         return result
 
     @override
@@ -171,8 +173,9 @@ class Monotone(SlopeBounded):
     belong to the region, the one with more of it has no less (no more) of the output.
 
     Args:
-        output: `Mean` of a dimension of the action, or of {dimension: weight}; or the index of a
-            discrete action: then its odds against every other one rise, and so its probability.
+        output: `Mean` of a dimension of the action, or of {dimension: weight}; or a discrete
+            action, an index or a `Branch`: then its odds against every other one (of its branch)
+            rise, and so its probability.
         in_: the observation, by its index.
         direction: "increasing" or "decreasing".
         where: a region (Box, Ball, Polytope, Curve, Union).
@@ -216,9 +219,9 @@ class Lipschitz(SlopeBounded):
 
     Args:
         constant: in units of the output per unit of the observation: above 0.
-        output: `Mean` of a dimension of the action, or of {dimension: weight}; or the index of a
-            discrete action: then in log-odds against every other one, which is at most a fourth of
-            that in its probability.
+        output: `Mean` of a dimension of the action, or of {dimension: weight}; or a discrete
+            action, an index or a `Branch`: then in log-odds against every other one (of its
+            branch), which is at most a fourth of that in its probability.
         in_: the observation, by its index.
         where: a region (Box, Ball, Polytope, Curve, Union).
         name: for tables and messages; made from the other fields when left out.

@@ -36,7 +36,7 @@ from handrail.enforcement.references import (
     spread,
 )
 from handrail.errors import InvalidArgument, InvalidRun
-from handrail.policies import Policy
+from handrail.policies import BranchProbability, Policy
 from handrail.rulebook import (
     AnyConstraints,
     Rulebook,
@@ -355,9 +355,17 @@ def cover_both_sides(rows: Rows) -> bool:
     """Whether what the rows ask for adds up to nothing, in some proportion.
 
     "Right ≥ 0.95" pushes towards one side of a choice. As advice for everywhere it leaves no room
-    for the other side, unless another row pushes back.
+    for the other side, unless another row pushes back. Of branches, in each that is spoken of.
     """
     pushes = _pushes(rows)
+    if not isinstance(rows.quantity, BranchProbability):
+        return _cancel(pushes)
+    own = (pushes[:, one] for one in rows.quantity.slices())
+    return all(_cancel(one[(one != 0.0).any(axis=1)]) for one in own)
+
+
+def _cancel(pushes: Array) -> bool:
+    """Whether directions (n, n_actions) add up to nothing, in some proportion; or are none."""
     if not len(pushes):
         return True
     lengths = np.linalg.norm(pushes, axis=1, keepdims=True)
@@ -383,6 +391,10 @@ def _pushes(rows: Rows) -> Array:
     weights = rows.weights[alone]
     if rows.quantity.adds_up:  # more of one is less of all others
         weights = weights - weights.mean(axis=1, keepdims=True)
+    elif isinstance(rows.quantity, BranchProbability):  # of its branch
+        among = rows.quantity.among(weights)
+        mean = weights.sum(axis=1, keepdims=True) / among.sum(axis=1, keepdims=True)
+        weights = np.where(among, weights - mean, 0.0)
     of_row = rows.row_of_sample[alone]
     up, down = np.isfinite(rows.lower[of_row]), np.isfinite(rows.upper[of_row])
     return np.concatenate([weights[up], -weights[down]])

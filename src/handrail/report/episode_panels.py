@@ -12,7 +12,7 @@ from handrail._types import Array, Indices
 from handrail.constraints import Bounded
 from handrail.errors import InvalidArgument
 from handrail.learning import EVALUATION, Episode, Round, make_player
-from handrail.policies import Actions
+from handrail.policies import Actions, Quantity
 from handrail.report.drawing import draw_legend, literal, new_figure
 from handrail.report.subject import Domain, Shown, Subject
 from handrail.rulebook import AnyConstraints, Rulebook
@@ -109,7 +109,7 @@ def draw_episode(subject: Subject, episode: Episode) -> Figure:
         allowed = Allowed.of(domain, states, action, outputs.shape[1])
         noun = f"{subject.policy.quantity.name} of"
         axes = next(left)
-        _draw_done(axes, episode.actions, action)
+        _draw_done(axes, subject.policy.quantity, episode.actions, action, outputs.shape[1])
         _draw_line(axes, outputs[:, action], f"{noun} “{domain.action(action)}”", _MEAN)
         _draw_allowed(axes, allowed)
     for name, level in barriers.items():
@@ -148,12 +148,14 @@ def _draw_allowed(axes: Axes, allowed: Allowed) -> None:
             )
 
 
-def _draw_done(axes: Axes, actions: Actions, action: int) -> None:
+def _draw_done(
+    axes: Axes, quantity: Quantity, actions: Actions, action: int, n_actions: int
+) -> None:
     """What was done: of discrete actions the steps, of continuous ones the numbers."""
-    if actions.ndim == 1:
-        steps = np.flatnonzero(actions == action)
-        values = np.zeros(len(steps))
-    else:
+    if quantity.is_continuous:
         steps, values = np.arange(len(actions)), actions[:, action]
-    style = {"color": _DONE, "linestyle": "none", "marker": "|" if actions.ndim == 1 else "."}
+    else:
+        steps = np.flatnonzero(quantity.of_actions(actions, n_actions)[:, action])
+        values = np.zeros(len(steps))
+    style = {"color": _DONE, "linestyle": "none", "marker": "." if quantity.is_continuous else "|"}
     axes.plot(steps, values, markersize=3, label="what was done", **style)  # type: ignore[arg-type]

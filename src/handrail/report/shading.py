@@ -14,7 +14,7 @@ from matplotlib import colormaps
 from matplotlib.colors import Colormap, ListedColormap, Normalize, TwoSlopeNorm
 
 from handrail._types import Array
-from handrail.policies import Quantity
+from handrail.policies import BranchProbability, Quantity
 from handrail.report.subject import Domain
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Shading:
             action: whose.
             values: that are shown.
         """
-        if quantity.adds_up:
+        if quantity.adds_up or isinstance(quantity, BranchProbability):
             return PROBABILITY
         if domain.ranges is not None:
             return cls.of_mean(*domain.ranges[action])

@@ -85,10 +85,12 @@ class _Group:
 
 def build_constraints(source: Source, file: File, observed: ObservedRanges) -> list[Built]:
     """The constraints of the file; one per entry and requirement. `any` is what is `observed`."""
-    _refuse_repeated_names(source, "observations", file.observations)
+    _refuse_repeated_names(source, ("observations",), file.observations)
     if isinstance(file.actions, list):  # YAML itself refuses repeated keys
-        _refuse_repeated_names(source, "actions", file.actions)
-    _refuse_repeated_names(source, "constraints", [entry.name for entry in file.constraints])
+        _refuse_repeated_names(source, ("actions",), file.actions)
+    for branch, names in DeclaredActions.of(file.actions).by_branch.items():
+        _refuse_repeated_names(source, ("actions", branch), names)
+    _refuse_repeated_names(source, ("constraints",), [entry.name for entry in file.constraints])
     _refuse_reserved_names(source, file)
     room = Room.of(file.observations)
     entries = enumerate(file.constraints)
@@ -391,13 +393,13 @@ _PARSERS: dict[str, Callable[[Spot, str, File], Required]] = {
 }
 
 
-def _refuse_repeated_names(source: Source, key: str, names: Sequence[str]) -> None:
+def _refuse_repeated_names(source: Source, path: KeyPath, names: Sequence[str]) -> None:
     first: dict[str, int] = {}
     for index, name in enumerate(names):
         known = first.setdefault(name, index)
         if known != index:
-            line = source.spot((key, known)).line
-            raise source.spot((key, index)).error(
+            line = source.spot((*path, known)).line
+            raise source.spot((*path, index)).error(
                 f"the name {name!r} is already used on line {line}. Give each a name of its own."
             )
 

@@ -21,10 +21,17 @@ from handrail.errors import InvalidPolicy
 from handrail.policies import Policy, flat_space, sizes_of
 from handrail.rulebook.region_schema import ANY, LARGEST
 from handrail.rulebook.requirement import DeclaredActions
-from handrail.rulebook.source import Source, Spot
+from handrail.rulebook.source import KeyPath, Source, Spot
 
 Environment: TypeAlias = gym.Env[Any, Any]
 Spaces: TypeAlias = tuple[gym.Space[Any], gym.Space[Any]]
+
+_KNOWN_ACTIONS = (
+    gym.spaces.Discrete,
+    gym.spaces.Box,
+    gym.spaces.MultiDiscrete,
+    gym.spaces.MultiBinary,
+)
 
 
 @final
@@ -47,13 +54,13 @@ class Misfit(NamedTuple):
     """Something that a file says and that is not so: it `said` …, but `found` ….
 
     Attributes:
-        key: of the file.
+        path: in the file.
         said: a verb and what the file says.
         found: a verb and what is so.
         remedy: for the author of the file.
     """
 
-    key: str
+    path: KeyPath
     said: str
     found: str
     remedy: str
@@ -118,24 +125,19 @@ class Interface:
         in_order = "Name each of them, in the order of the environment"
         if self.n_observations != len(observations):
             return Misfit(
-                "observations",
+                ("observations",),
                 f"names {counted(len(observations), 'observation')} ({', '.join(observations)})",
                 f"observes {counted(self.n_observations, 'number')}",
                 f"{in_order}.",
             )
-        if self.branches is not None:
-            return Misfit(
-                "actions",
-                "speaks of a single action",
-                f"chooses in {len(self.branches)} branches, of {self.branches} actions",
-                "Constrain branches in Python: AtLeast(bound, Branch(env.action_space, 0, action=1)"
-                ", where).",
-            )
+        if self.branches is not None or actions.branches is not None:
+            other = self._other_branches(actions)
+            return other or self._other_observations(observations, anywhere)
         if self.continuous != (actions.ranges is not None):
             return self._other_kind(in_order)
         if self.n_actions != len(actions):
             return Misfit(
-                "actions",
+                ("actions",),
                 f"names {counted(len(actions), 'action')} ({', '.join(actions.names)})",
                 f"has {self.n_actions}",
                 f"{in_order}.",
@@ -144,6 +146,34 @@ class Interface:
             other = self._other_ranges(actions.ranges)
             if other is not None:
                 return other
+        return self._other_observations(observations, anywhere)
+
+    def _other_branches(self, actions: DeclaredActions) -> Misfit | None:
+        """A branch in the place of another, or of none."""
+        named = actions.by_branch
+        if self.branches is None:
+            said = f"names branches, {actions}"
+            if self.continuous:
+                found = f"has {self.n_actions} continuous actions"
+                return Misfit(("actions",), said, found, "Give each a range: {torque: [-2, 2]}.")
+            found = f"has a single choice, of {self.n_actions} actions"
+            return Misfit(("actions",), said, found, "Name each of them in a list.")
+        found = f"chooses in branches of {list(self.branches)} actions"
+        if not named:
+            remedy = "Name each branch and its actions: {gear: [low, high], brake: [off, on]}."
+            return Misfit(("actions",), f"speaks of one choice, {actions}", found, remedy)
+        remedy = "Name all branches and their actions, in the order of the environment."
+        if len(named) != len(self.branches):
+            return Misfit(("actions",), f"names the branches {actions}", found, remedy)
+        for (branch, names), size in zip(named.items(), self.branches, strict=True):
+            if len(names) != size:
+                said = f"names {len(names)} actions of {branch} ({', '.join(names)})"
+                return Misfit(("actions", branch), said, found, remedy)
+        return None
+
+    def _other_observations(
+        self, observations: Sequence[str], anywhere: Mapping[str, tuple[float, float]]
+    ) -> Misfit | None:
         return self._other_parts(observations) or self._observed_beyond(observations, anywhere)
 
     def _other_parts(self, observations: Sequence[str]) -> Misfit | None:
@@ -152,7 +182,7 @@ class Interface:
             if "." in name and name.partition(".")[0] != part:
                 order = ", ".join(dict.fromkeys(self.parts or ()))
                 return Misfit(
-                    "observations",
+                    ("observations",),
                     f"names {name} where a number of {part} is",
                     f"observes its parts in the order {order}",
                     "Name them in this order.",
@@ -169,7 +199,7 @@ class Interface:
             lowest, highest = self.observed[observations.index(name)]
             if lowest < low or highest > high:
                 return Misfit(
-                    "constraints",
+                    ("constraints",),
                     f"takes any {name} to be within {_intervals([(low, high)])}, the range of its "
                     "environment",
                     f"observes it within {_intervals([(lowest, highest)])}",
@@ -181,10 +211,10 @@ class Interface:
         if not self.continuous:
             found = f"has {self.n_actions} discrete ones"
             remedy = "Name each of them in a list."
-            return Misfit("actions", "gives ranges of continuous actions", found, remedy)
+            return Misfit(("actions",), "gives ranges of continuous actions", found, remedy)
         with_range = "" if self.ranges is None else f", with its range: {_intervals(self.ranges)}"
         found = f"has {self.n_actions} continuous ones"
-        return Misfit("actions", "names discrete actions", found, f"{in_order}{with_range}.")
+        return Misfit(("actions",), "names discrete actions", found, f"{in_order}{with_range}.")
 
     def _other_ranges(self, ranges: Sequence[tuple[float, float]]) -> Misfit | None:
         """Numbers of a file mean something else on another scale."""
@@ -192,7 +222,7 @@ class Interface:
         if np.allclose(ranges, self.ranges, rtol=1e-6):
             return None
         return Misfit(
-            "actions",
+            ("actions",),
             f"gives the actions the ranges {_intervals(ranges)}",
             f"acts in {_intervals(self.ranges)}",
             "Write the file in these numbers, or take off what scales the actions (RescaleAction).",
@@ -274,7 +304,7 @@ def make(
         interface = Interface.of_spaces(space, action_space)
         misfit = interface.misfit(observations, actions, anywhere)
         if misfit is not None:
-            raise source.spot((misfit.key,)).error(
+            raise source.spot(misfit.path).error(
                 f"this file {misfit.said}, but {spec.id} {misfit.found}. {misfit.remedy}"
             )
     except Exception:
@@ -345,11 +375,10 @@ def _refuse_other_kinds(env: Environment, spec: EnvironmentSpec, spot: Spot) -> 
         flat_space(env.observation_space)
     except InvalidPolicy as error:
         raise spot.error(str(error)) from None
-    known = isinstance(actions, gym.spaces.Discrete | gym.spaces.Box)
-    if not known or len(actions.shape or ()) > 1:
+    if not isinstance(actions, _KNOWN_ACTIONS) or len(actions.shape or ()) > 1:
         raise spot.error(
-            f"{spec.id} acts in {actions}, but constraints need Discrete actions or a list of "
-            "numbers (a Box of one axis)."
+            f"{spec.id} acts in {actions}, but constraints need Discrete actions, a list of "
+            "numbers (a Box of one axis), or branches (MultiDiscrete or MultiBinary of one axis)."
         )
 
 

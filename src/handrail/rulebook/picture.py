@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 from handrail.rulebook.findings import unknown
+from handrail.rulebook.requirement import DeclaredActions
 from handrail.rulebook.schema import File, PictureEntry
 from handrail.rulebook.source import KeyPath, Source
 
@@ -47,13 +48,14 @@ def build_picture(source: Source, file: File) -> Picture | None:
             f"both axes show {entry.up!r}. Choose two different observations."
         )
     _check_fixed(source, entry, file.observations)
+    actions = DeclaredActions.of(file.actions)
     return Picture(
         across,
         up,
         _range(source, "across_range", entry.across_range),
         _range(source, "up_range", entry.up_range),
         tuple(entry.at.get(name, 0.0) for name in file.observations),
-        _index(source, "action", (*_PICTURE, "action"), entry.action, list(file.actions)),
+        _index(source, "action", (*_PICTURE, "action"), entry.action, actions.names),
     )
 
 

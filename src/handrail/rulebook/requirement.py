@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from handrail.constraints import (
     AtMost,
     BarrierCondition,
     Between,
+    Branch,
     Equal,
     LikelyWithin,
     PlacedConstraint,
@@ -42,7 +43,7 @@ from handrail.formulas import (
     parse_bounds,
     parse_state_bounds,
 )
-from handrail.policies import MEAN, PROBABILITY, Quantity
+from handrail.policies import MEAN, PROBABILITY, BranchProbability, Quantity
 from handrail.regions import Place, Points
 from handrail.rulebook.findings import file_words, unknown
 from handrail.rulebook.schema import BarrierEntry
@@ -72,33 +73,61 @@ class DeclaredActions:
     """What the policy decides on.
 
     Attributes:
-        names: in the environment's order.
+        names: in the environment's order; of branches, such as gear.low.
         ranges: (from, to) of each continuous action; None if actions are discrete.
+        branches: how many of the names each branch has; None if there is a single choice.
     """
 
     names: tuple[str, ...]
-    ranges: tuple[tuple[float, float], ...] | None
+    ranges: tuple[tuple[float, float], ...] | None = None
+    branches: tuple[int, ...] | None = None
 
     @classmethod
-    def of(cls, declared: list[str] | Mapping[str, list[float]]) -> DeclaredActions:
+    def of(cls, declared: Sequence[str] | Mapping[str, Sequence[Any]]) -> DeclaredActions:
         """As a file declares them."""
-        if isinstance(declared, Mapping):
+        if not isinstance(declared, Mapping):
+            return cls(tuple(declared))
+        if not any(isinstance(one, str) for given in declared.values() for one in given):
             return cls(tuple(declared), tuple((low, high) for low, high in declared.values()))
-        return cls(tuple(declared), None)
+        names = tuple(f"{branch}.{one}" for branch, given in declared.items() for one in given)
+        return cls(names, branches=tuple(map(len, declared.values())))
 
     @property
     def quantity(self) -> Quantity:
         """What requirements are about."""
+        if self.branches is not None:
+            return BranchProbability(self.branches)
         return MEAN if self.ranges else PROBABILITY
+
+    @property
+    def by_branch(self) -> dict[str, tuple[str, ...]]:
+        """The names of each branch's actions, without its own; {} if there is a single choice."""
+        split = [name.partition(".") for name in self.names] if self.branches else []
+        names = dict.fromkeys(branch for branch, _, _ in split)
+        return {one: tuple(action for branch, _, action in split if branch == one) for one in names}
+
+    def refuse_several_branches(self, indices: Iterable[int], text: str) -> None:
+        """Every branch chooses for itself, so a requirement is about one of them."""
+        if self.branches is None:
+            return
+        named = list(dict.fromkeys(self.names[one].partition(".")[0] for one in indices))
+        if len(named) > 1:
+            raise InvalidConstraint(
+                f"{text!r} is about several branches, {' and '.join(named)}, each of which chooses "
+                "for itself. Write a requirement for each."
+            )
 
     def __len__(self) -> int:
         return len(self.names)
 
     def __str__(self) -> str:
+        if self.branches is not None:
+            pairs = self.by_branch.items()
+            return ", ".join(f"{branch} ({', '.join(names)})" for branch, names in pairs)
         if not self.ranges:
             return ", ".join(self.names)
-        pairs = zip(self.names, self.ranges, strict=True)
-        return ", ".join(f"{name} from {low:g} to {high:g}" for name, (low, high) in pairs)
+        ends = zip(self.names, self.ranges, strict=True)
+        return ", ".join(f"{name} from {low:g} to {high:g}" for name, (low, high) in ends)
 
 
 @final
@@ -178,12 +207,14 @@ class Preference:
     """One action over another, or over all others.
 
     Attributes:
+        quantity: what it is about.
         action: its index.
         over: that of the other one; None for all.
         by: the margin, in log-odds.
         text: as it was written.
     """
 
+    quantity: Quantity
     action: int
     over: int | None
     by: Amount
@@ -196,9 +227,12 @@ class Preference:
 
     def at(self, where: Place, name: str, priority: float) -> PlacedConstraint:
         """The preference at these states, as one of the library's constraints."""
+        action = action_about(self.quantity, self.action)
+        assert isinstance(action, int | Branch)  # no mean is preferred
+        first = action.first if isinstance(action, Branch) else 0
         return Prefer(
-            self.action,
-            "all" if self.over is None else self.over,
+            action,
+            "all" if self.over is None else self.over - first,
             self.by,
             where=where,
             name=name,
@@ -238,8 +272,11 @@ def parse_requirement(
     """
     written = set(re.findall(r"[^\W\d][\w.]*(?![\w.]|\s*\()", text)) - set(actions.names)
     if written & set(observations):
-        return _depending_on_state(text, actions, observations)
+        requirement = _depending_on_state(text, actions, observations)
+        actions.refuse_several_branches(requirement.weights, requirement.text)
+        return requirement
     requirement = _of_numbers(text, actions)
+    actions.refuse_several_branches(requirement.weights, requirement.text)
     _refuse_impossible(requirement, actions)
     return requirement
 
@@ -398,8 +435,9 @@ def parse_preference(
         over = _index(read["over"], actions)
     if action == over:
         raise InvalidConstraint(f"{read['action']!r} cannot be preferred over itself.")
+    actions.refuse_several_branches([action] if over is None else [action, over], plain)
     by = 0.0 if read["by"] is None else _amount(Formula(read["by"], observations))
-    return Preference(action, over, by, f"prefer {plain}")
+    return Preference(actions.quantity, action, over, by, f"prefer {plain}")
 
 
 def _index(name: str, actions: DeclaredActions) -> int:

@@ -54,8 +54,9 @@ class Rulebook:
         description: one line for people; may be empty.
         environment: what to make, and how.
         observations: their names, in the environment's order.
-        actions: their names, in the environment's order.
+        actions: their names, in the environment's order; of branches, such as gear.low.
         ranges: (from, to) of each continuous action; None if actions are discrete.
+        branches: how many of the actions each branch has; None if there is a single choice.
         anywhere: (from, to) of observations that the file lets be `any`, by their names.
         constraints: what the policy must obey.
         sentences: the same for people, a sentence per constraint.
@@ -73,6 +74,7 @@ class Rulebook:
     observations: tuple[str, ...]
     actions: tuple[str, ...]
     ranges: tuple[tuple[float, float], ...] | None
+    branches: tuple[int, ...] | None
     anywhere: Mapping[str, tuple[float, float]]
     constraints: tuple[Constraint, ...]
     sentences: tuple[str, ...]
@@ -88,7 +90,7 @@ class Rulebook:
             f"{self.name}: {self.description}".removesuffix(": "),
             f"environment: {self.environment.id}",
             f"observations: {', '.join(self.observations)}",
-            f"actions: {DeclaredActions(self.actions, self.ranges)}",
+            f"actions: {self.declared_actions}",
         ]
         return "\n".join([*lines, *(f"  • {sentence}" for sentence in self.sentences)])
 
@@ -100,13 +102,22 @@ class Rulebook:
     @property
     def quantity(self) -> Quantity:
         """What its constraints are about."""
-        return DeclaredActions(self.actions, self.ranges).quantity
+        return self.declared_actions.quantity
+
+    @property
+    def declared_actions(self) -> DeclaredActions:
+        """What the policy decides on."""
+        return DeclaredActions(self.actions, self.ranges, self.branches)
 
     def make_environment(self, render_mode: str | None = None) -> Environment:
         """The environment; `InvalidRulebook` if there is none, or the file's names do not fit."""
-        actions = DeclaredActions(self.actions, self.ranges)
         return environments.make(
-            self.environment, self.source, self.observations, actions, self.anywhere, render_mode
+            self.environment,
+            self.source,
+            self.observations,
+            self.declared_actions,
+            self.anywhere,
+            render_mode,
         )
 
     def check_spaces(self, observations: gym.Space[Any], actions: gym.Space[Any]) -> None:
@@ -131,8 +142,7 @@ class Rulebook:
         self._check(interface, called)
 
     def _check(self, interface: Interface, called: str) -> None:
-        actions = DeclaredActions(self.actions, self.ranges)
-        misfit = interface.misfit(self.observations, actions, self.anywhere)
+        misfit = interface.misfit(self.observations, self.declared_actions, self.anywhere)
         if misfit is not None:
             raise InvalidRulebook(
                 f"{self.name} {misfit.said}, but {called} {misfit.found}. {self._doubt} "
@@ -149,8 +159,7 @@ class Rulebook:
 
     def mlp_arguments(self) -> dict[str, Any]:
         """What `mlp` of a policy is told besides the size of the network, as the file says."""
-        actions = DeclaredActions(self.actions, self.ranges)
-        return mlp_arguments(self.settings.network, self.observations, actions)
+        return mlp_arguments(self.settings.network, self.observations, self.declared_actions)
 
 
 def parse(text: str, name: str) -> Rulebook:
@@ -180,6 +189,7 @@ def parse(text: str, name: str) -> Rulebook:
         observations=tuple(file.observations),
         actions=actions.names,
         ranges=actions.ranges,
+        branches=actions.branches,
         anywhere=observed.used,
         constraints=tuple(one.constraint for one in built),
         sentences=tuple(one.words for one in built),
@@ -220,9 +230,8 @@ def with_settings(rulebook: Rulebook, **overrides: Any) -> Rulebook:
             for finding in described(error, inside=("settings",))
         ]
         raise InvalidRulebook("\n".join(lines)) from None
-    actions = DeclaredActions(rulebook.actions, rulebook.ranges)
     for path, of_name, message in network_findings(
-        settings.network, rulebook.observations, actions
+        settings.network, rulebook.observations, rulebook.declared_actions
     ):
         where = in_words(path[:-1] if of_name else path)
         raise InvalidRulebook(f"{rulebook.name}, {where}: {message}")

@@ -41,6 +41,11 @@ REQUIRE = "require"
 
 MAX_CONSTRAINTS = 1000
 
+_MAX_ACTIONS = 1000
+
+# The tag of branches, where a mapping of ranges might stand as well.
+_BRANCHES = "<branches>"
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -406,6 +411,43 @@ def _several(actions: Any) -> Any:
     return actions
 
 
+def _named(names: Any) -> Any:
+    """The actions of a branch, where other branches have some."""
+    if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+        raise PydanticCustomError(
+            "branch",
+            "expected a list of names such as [low, high]: other actions here are branches, each "
+            "with names for its own actions, and a policy has either branches or ranges",
+        )
+    if len(names) < 2:
+        raise PydanticCustomError(
+            "branch", "a branch with a single action leaves nothing to decide."
+        )
+    return names
+
+
+Branch: TypeAlias = Annotated[
+    list[Name], Field(min_length=2, max_length=_MAX_ACTIONS), BeforeValidator(_named)
+]
+
+
+def _few(branches: dict[str, list[str]]) -> dict[str, list[str]]:
+    n = sum(map(len, branches.values()))
+    if n > _MAX_ACTIONS:
+        raise PydanticCustomError(
+            "actions", f"expected at most {_MAX_ACTIONS} actions of all branches, but got {n}."
+        )
+    return branches
+
+
+def _kind_of_actions(actions: Any) -> str | None:
+    """Of mappings, whether their values are names or ranges."""
+    if isinstance(actions, dict):
+        lists = [one for one in actions.values() if isinstance(one, list)]
+        return _BRANCHES if any(isinstance(one, str) for each in lists for one in each) else MAPPING
+    return LIST if isinstance(actions, list) else None
+
+
 @final
 class File(BaseModel):
     """A Handrail constraint file: an environment, its names, and what the policy must obey."""
@@ -429,16 +471,24 @@ class File(BaseModel):
             dict[Name, Range],
             Field(min_length=1, max_length=1000, json_schema_extra={"additionalProperties": False}),
             Tag(MAPPING),
+        ]
+        | Annotated[
+            dict[Name, Branch],
+            Field(min_length=1, json_schema_extra={"additionalProperties": False}),
+            AfterValidator(_few),
+            Tag(_BRANCHES),
         ],
         Discriminator(
-            tag_by_type(mapping=dict, list=list),
+            _kind_of_actions,
             custom_error_type="actions",
             custom_error_message="expected a list of names (discrete actions), or a mapping such "
-            "as {torque: [-2, 2]} (continuous actions and their ranges)",
+            "as {torque: [-2, 2]} (continuous actions and their ranges) or {gear: [low, high], "
+            "brake: [off, on]} (branches and their actions)",
         ),
     ]
-    """A name for each action, in the environment's order: a list of discrete actions, or continuous
-    ones with their ranges, such as {torque: [-2, 2]}."""
+    """A name for each action, in the environment's order: a list of discrete actions; continuous
+    ones with their ranges, such as {torque: [-2, 2]}; or branches (MultiDiscrete, MultiBinary) with
+    the names of their actions, such as {gear: [low, high], brake: [off, on]}."""
     definitions: Any = None
     """A place for YAML anchors; otherwise ignored."""
     constraints: Annotated[list[ConstraintEntry], Field(min_length=1, max_length=MAX_CONSTRAINTS)]

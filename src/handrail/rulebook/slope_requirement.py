@@ -18,6 +18,7 @@ from handrail.constraints import (
     Mean,
     Monotone,
     SlopeBounded,
+    action_about,
     as_mapping,
 )
 from handrail.errors import InvalidConstraint
@@ -134,7 +135,7 @@ def _output(text: str, actions: DeclaredActions) -> Action:
     if actions.ranges is None:
         if text not in actions.names:
             raise InvalidConstraint(unknown("action", text, actions.names))
-        return actions.names.index(text)
+        return action_about(actions.quantity, actions.names.index(text))
     try:
         weights = parse_bounds(f"{text} >= 0", actions.names, "action").weights
     except UnknownName as error:

@@ -69,6 +69,11 @@ def read_symmetry(
     Raises:
         InvalidConstraint: if it cannot be read, or is none.
     """
+    if actions.branches is not None:
+        raise InvalidConstraint(
+            "symmetry of branches is not known: it relates the actions of a single choice. Require "
+            f"the same at both states instead, such as {actions.names[0]} >= 0.9."
+        )
     matrix = _images("mirror", entry.mirror, observations, "observation")
     if np.array_equal(matrix, np.eye(len(matrix))):
         raise InvalidConstraint("`mirror` changes nothing: every state is its own mirror image.")

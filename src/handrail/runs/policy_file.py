@@ -22,7 +22,7 @@ from handrail.constraints import Constraint, counted
 from handrail.errors import InvalidArgument, InvalidRun
 from handrail.export import open_export
 from handrail.learning import Checkpoint, Learner, Reinforce, make_environment
-from handrail.policies import MEAN, Policy, flat_space
+from handrail.policies import MEAN, BranchProbability, Policy, flat_space
 from handrail.rulebook import Rulebook, constraints_of, parse
 from handrail.runs.best_policy import BEST_WINDOW
 from handrail.runs.group import only_run
@@ -321,7 +321,9 @@ def _of_export(path: Path) -> SavedPolicy:
     seen = gym.spaces.Box(-np.inf, np.inf, (layers.linear[0].in_features,))
     n_actions = layers.linear[-1].out_features
     done: gym.Space[Any] = gym.spaces.Discrete(n_actions)
-    if opened.policy.quantity == MEAN:
+    if isinstance(opened.policy.quantity, BranchProbability):
+        done = gym.spaces.MultiDiscrete(list(opened.policy.quantity.sizes))
+    elif opened.policy.quantity == MEAN:
         done = gym.spaces.Box(-np.inf, np.inf, (n_actions,))
     return _SavedExport(
         policy=opened.policy,

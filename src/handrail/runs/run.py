@@ -51,6 +51,7 @@ from handrail.executors import computing_versions
 from handrail.learning import Checkpoint, Learner, Record, Reinforce, Seconds
 from handrail.policies import (
     Architecture,
+    BranchedPolicy,
     CategoricalPolicy,
     GaussianPolicy,
     Policy,
@@ -386,7 +387,11 @@ def _is_of_before(checkpoint: Checkpoint, policy: Policy) -> bool:
 def make_policy(rulebook: Rulebook, env: gym.Env[Any, Any]) -> Policy:
     """A fresh network as a constraint file describes it."""
     network, seed = rulebook.settings.network, rulebook.settings.seed
-    kind = GaussianPolicy if rulebook.quantity.is_continuous else CategoricalPolicy
+    kind: type[GaussianPolicy | CategoricalPolicy | BranchedPolicy] = CategoricalPolicy
+    if rulebook.branches is not None:
+        kind = BranchedPolicy
+    elif rulebook.ranges is not None:
+        kind = GaussianPolicy
     policy = kind.mlp(env, network.hidden, network.activation, seed, **rulebook.mlp_arguments())
     if isinstance(policy, GaussianPolicy) and network.std_range is not None:
         return policy.learning_std(*network.std_range)

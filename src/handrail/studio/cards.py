@@ -30,6 +30,7 @@ def names_of(book: Rulebook) -> Names:
         observations=list(book.observations),
         actions=list(book.actions),
         ranges=None if book.ranges is None else list(book.ranges),
+        branches=list(book.declared_actions.by_branch),
         quantity=book.quantity.noun,
         shown_action=0 if book.picture is None else book.picture.action,
         pass_mark=book.pass_mark,

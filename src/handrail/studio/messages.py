@@ -170,6 +170,7 @@ class Names(PageMessage):
     observations: list[str]
     actions: list[str]
     ranges: list[tuple[float, float]] | None
+    branches: list[str]
     quantity: str
     shown_action: int
     pass_mark: float | None

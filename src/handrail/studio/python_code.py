@@ -21,6 +21,7 @@ def python_of(book: Rulebook) -> str:
     given = "".join(f", {key}={value!r}" for key, value in options.items() if value is not None)
     network = book.settings.network
     kind = "GaussianPolicy" if book.quantity.is_continuous else "CategoricalPolicy"
+    kind = kind if book.branches is None else "BranchedPolicy"
     lines = [
         "import gymnasium as gym",
         "",

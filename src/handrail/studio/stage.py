@@ -76,6 +76,7 @@ def key_of(book: Rulebook) -> Key:
         book.observations,
         book.actions,
         book.ranges,
+        book.branches,
         settings.network.model_dump_json(),
         settings.seed,
     )

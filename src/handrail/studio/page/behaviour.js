@@ -66,7 +66,7 @@ export class Behaviour {
   named(names) {
     this.names = names;
     const options = names.observations.map((name, i) => new Option(name, `states ${i}`));
-    const actions = names.ranges ? names.actions : ["action"];
+    const actions = names.ranges ? names.actions : names.branches.length ? names.branches : ["action"];
     options.push(...actions.map((name, i) => new Option(name, `actions ${i}`)));
     this.choice.replaceChildren(...options);
     this.choice.value = `states ${Math.min(2, names.observations.length - 1)}`;

@@ -258,7 +258,7 @@ class Page {
     if (!names) return;
     const select = /** @type {HTMLSelectElement} */ (byId("layer"));
     const options = names.actions.map((name, i) => new Option(names.ranges ? `mean ${name}` : `probability of ${name}`, `output ${i}`));
-    if (!names.ranges) options.push(new Option("likeliest action", "likeliest 0"));
+    if (!names.ranges && !names.branches.length) options.push(new Option("likeliest action", "likeliest 0"));
     options.push(...names.actions.map((name, i) => new Option(`change of ${name}`, `change ${i}`)));
     select.replaceChildren(...options);
     this.layer = { what: "output", action: names.shown_action };

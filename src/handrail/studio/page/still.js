@@ -64,7 +64,7 @@ class Still {
     const what = names.ranges ? "mean" : "probability of";
     select.append(
       ...names.actions.map((name, i) => new Option(`${what} ${name}`, `output ${i}`)),
-      ...(names.ranges ? [] : [new Option("likeliest action", "likeliest 0")]),
+      ...(names.ranges || names.branches.length ? [] : [new Option("likeliest action", "likeliest 0")]),
       ...names.actions.map((name, i) => new Option(`${what} ${name}, before`, `before ${i}`)),
       ...names.actions.map((name, i) => new Option(`change of ${name}`, `change ${i}`)),
     );

@@ -10,7 +10,7 @@
 /** @typedef {{start: number, end: number, value: number, low: number, high: number}} Bound */
 /** @typedef {{path: KeyPath, text: string, bounds: Bound[]}} RequireLine */
 /** @typedef {{entry: number, line: number, name: string, requirements: RequireLine[], sentences: string[], meets: boolean, notes: string[]}} Card */
-/** @typedef {{title: string, description: string, environment: string, observations: string[], actions: string[], ranges: Pair[] | null, quantity: string, shown_action: number, pass_mark: number | null}} Names */
+/** @typedef {{title: string, description: string, environment: string, observations: string[], actions: string[], ranges: Pair[] | null, branches: string[], quantity: string, shown_action: number, pass_mark: number | null}} Names */
 /** @typedef {{across: number, up: number, across_range: Pair, up_range: Pair, at: number[]}} View */
 /** @typedef {{format: "onnx" | "numpy" | "learner", name: string}} ExportFile */
 /** @typedef {{kind: "document", revision: number, text: string, file: string, saved: boolean, can_undo: boolean, can_redo: boolean, author: "editor" | "drawing", exports: ExportFile[]}} Document */
