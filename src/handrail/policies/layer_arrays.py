@@ -92,8 +92,10 @@ class LayerArrays:
             summed=(size + cancelling, *sizes),
         )
 
-    def behind_clipping(self, factor: Array, offset: Array, limit: float) -> LayerArrays:
+    def behind_clipping(self, factor: Array, offset: Array, limit: Array) -> LayerArrays:
         """The same behind f s + o that is clipped to ±limit: limit · hardtanh((f s + o) / limit).
+
+        One limit for all, or one for each.
 
         The scaling becomes a diagonal layer of its own, the limit part of the weights behind it.
         """

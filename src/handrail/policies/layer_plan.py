@@ -206,8 +206,12 @@ def _oddity_of_statistics(part: Normaliser) -> str:
         return "has weights or layers of its own"
     fitting = part.mean.ndim == 1 and part.mean.shape == part.size.shape
     exact = part.mean.dtype == part.size.dtype == torch.float64
-    if not fitting or not exact or not bool((part.size > 0.0).all() and part.limit > 0.0):
+    fitting = fitting and part.limit.shape in ((), part.mean.shape)
+    if not fitting or not exact or not bool((part.size > 0.0).all() and (part.limit > 0.0).all()):
         return "has no mean and positive size for each number, and no positive limit"
+    clipped = part.limit.isfinite()
+    if bool(clipped.any()) and not bool(clipped.all()):
+        return "clips some numbers and leaves others as they are (VecNormalize: norm_obs_keys)"
     return ""
 
 

@@ -192,8 +192,8 @@ class Layers:
         arrays = LayerArrays(tuple(weights), tuple(biases), self.activations)
         if isinstance(self.front, Scaler):
             arrays = arrays.behind(_exact(self.front.factor), _exact(self.front.offset))
-        elif self.front is not None and bool(self.front.limit.isfinite()):
-            arrays = arrays.behind_clipping(*self.front.scaling(), float(self.front.limit))
+        elif self.front is not None and bool(self.front.limit.isfinite().all()):
+            arrays = arrays.behind_clipping(*self.front.scaling(), _exact(self.front.limit))
         elif self.front is not None:
             arrays = arrays.behind(*self.front.scaling())
         if self.residual is not None:

@@ -31,7 +31,7 @@ class Normaliser(nn.Module):
     Args:
         mean: (n,).
         size: (n,), positive.
-        limit: of what comes out; infinite for none.
+        limit: of what comes out, one or (n,); infinite for none.
         dtype: of what comes out, that of the network; torch's default one.
     """
 
@@ -43,7 +43,7 @@ class Normaliser(nn.Module):
         self,
         mean: ArrayLike,
         size: ArrayLike,
-        limit: float = np.inf,
+        limit: ArrayLike = np.inf,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
@@ -52,18 +52,20 @@ class Normaliser(nn.Module):
             self.register_buffer(name, torch.empty(0, dtype=torch.float64))
         self.set(mean, size, limit)
 
-    def set(self, mean: ArrayLike, size: ArrayLike, limit: float) -> None:
+    def set(self, mean: ArrayLike, size: ArrayLike, limit: ArrayLike) -> None:
         """Other statistics, in tensors of their own: whoever has read the old ones can tell."""
         numbers = [np.array(one, np.float64).ravel() for one in (mean, size)]
         (centre, spread), device = numbers, self.mean.device
         sound = np.isfinite(centre).all() and np.isfinite(spread).all() and (spread > 0.0).all()
-        if centre.shape != spread.shape or not sound or not limit > 0.0:
+        ends = np.array(limit, np.float64)
+        fitting = centre.shape == spread.shape and ends.shape in ((), centre.shape)
+        if not fitting or not sound or not (ends > 0.0).all():
             raise InvalidPolicy(
                 "Normalised observations need a finite mean and a positive size each, and a "
                 f"positive limit, but got the means {centre.tolist()}, the sizes "
-                f"{spread.tolist()} and the limit {limit!r}."
+                f"{spread.tolist()} and the limit {ends.tolist()}."
             )
-        for name, value in zip(_NUMBERS, (centre, spread, np.float64(limit)), strict=True):
+        for name, value in zip(_NUMBERS, (centre, spread, ends), strict=True):
             setattr(self, name, torch.as_tensor(value, device=device))
 
     @property
@@ -76,7 +78,8 @@ class Normaliser(nn.Module):
         """The normalised inputs (n, *observation_shape), in the network's precision."""
         shape = inputs.shape[1:]  # the statistics are in C order
         normalised = (inputs.double() - self.mean.view(shape)) / self.size.view(shape)
-        return normalised.clamp(-self.limit, self.limit).to(self.dtype)
+        limit = self.limit.view(shape) if self.limit.ndim else self.limit
+        return normalised.clamp(-limit, limit).to(self.dtype)
 
     def in_numpy(self) -> Callable[[NDArray[Any]], NDArray[Any]]:
         """The same of arrays (…, n), by the statistics of now."""
@@ -106,7 +109,7 @@ class Normaliser(nn.Module):
     @override
     def extra_repr(self) -> str:
         """For people."""
-        return f"{self.in_features}, limit={float(self.limit):g}"
+        return f"{self.in_features}, limit={float(self.limit.min()):g}"
 
 
 def normaliser_in(module: nn.Module) -> Normaliser | None:

@@ -4,14 +4,18 @@ What acts is the network behind (x - mean) / √(variance + ε), clipped; so tha
 proven and exported, with a `Normaliser` as its first layer. Statistics that move with every step
 would make another policy of it at every step. While a model learns under constraints they stand
 still during a rollout, and move before the policy is held for the next one.
+
+Of a Dict each part has statistics of its own, if it has any (`norm_obs_keys`); as a layer in front
+of flat states, those of a part that is left as it is are 0 and 1.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeAlias, final
 from weakref import WeakKeyDictionary
 
 import gymnasium as gym
@@ -31,12 +35,17 @@ from typing_extensions import override
 from handrail._types import Array
 from handrail.errors import InvalidPolicy, InvalidRun
 from handrail.policies import Normaliser, Policy
+from handrail.sb3.observations import states_of
 
 # What may stand around a VecNormalize: it leaves observations as they are.
 _LEAVES_OBSERVATIONS = (VecMonitor, VecCheckNan, VecVideoRecorder, VecNormalize)
 
 # Steps after which the statistics of an off-policy model move: its own rollouts may be one step.
 _LONG = 1000
+
+# Of observations, or of each part of a Dict: statistics, and what environments observe.
+_Statistics: TypeAlias = RunningMeanStd | dict[str, RunningMeanStd]
+_Seen: TypeAlias = Array | dict[str, Array]
 
 # Of models that came from files, which say nothing of what their observations were normalised by.
 _GIVEN: WeakKeyDictionary[BaseAlgorithm, VecNormalize] = WeakKeyDictionary()
@@ -110,7 +119,7 @@ def remember_statistics(model: BaseAlgorithm, path: str | Path) -> None:
             f"The statistics {path} are a {type(found).__name__}, not a VecNormalize: "
             "VecNormalize.save writes one."
         )
-    if found.observation_space.shape != model.observation_space.shape:
+    if _shapes(found.observation_space) != _shapes(model.observation_space):
         raise InvalidRun(
             f"The statistics {path} are of {found.observation_space}, but the model observes "
             f"{model.observation_space}."
@@ -118,6 +127,11 @@ def remember_statistics(model: BaseAlgorithm, path: str | Path) -> None:
     if found.norm_obs:
         _refuse_unknown(found)
         _GIVEN[model] = found
+
+
+def _shapes(space: gym.Space[Any]) -> Any:
+    parts = space.spaces.items() if isinstance(space, gym.spaces.Dict) else [("", space)]
+    return {name: part.shape for name, part in parts}
 
 
 def _found_in(env: VecEnv) -> VecNormalize | None:
@@ -158,11 +172,10 @@ def _refuse_unknown(normalisation: VecNormalize) -> None:
             "VecNormalize has no statistics of observations: it was made with norm_obs=False, and "
             "that was switched on later. Make it with norm_obs=True."
         )
-    if not isinstance(statistics, RunningMeanStd):
+    if isinstance(statistics, dict) and set(statistics) != set(normalisation.norm_obs_keys or ()):
         raise InvalidPolicy(
-            "VecNormalize(norm_obs=True) around observations of several parts (Dict) is not "
-            "supported. Use norm_obs=False, or wrap the environment with "
-            "gymnasium.wrappers.FlattenObservation."
+            f"VecNormalize has statistics of {sorted(statistics)}, but norm_obs_keys was changed "
+            f"to {normalisation.norm_obs_keys}. Make it with the keys that it is to normalise."
         )
 
 
@@ -176,11 +189,39 @@ def _refuse_changes_behind(around: list[VecEnvWrapper]) -> None:
             )
 
 
-def _numbers(normalisation: VecNormalize) -> tuple[Array, Array, float]:
-    """Mean, size and limit, as `VecNormalize._normalize_obs` computes with them."""
-    statistics: RunningMeanStd = normalisation.obs_rms  # type: ignore[assignment]
+def _numbers(normalisation: VecNormalize) -> tuple[Array, Array, Array]:
+    """Mean, size and limit, as `VecNormalize._normalize_obs` computes with them.
+
+    Of a Dict, of its flat states; the limit one for each of them.
+    """
+    statistics: Any = normalisation.obs_rms
+    if not isinstance(statistics, dict):
+        return *_scaling(statistics, normalisation), np.array(float(normalisation.clip_obs))
+    space = normalisation.observation_space
+    assert isinstance(space, gym.spaces.Dict)  # it has statistics of its parts
+    parts = [
+        _numbers_of_part(part, statistics.get(name), normalisation)
+        for name, part in space.spaces.items()
+    ]
+    mean, size, limit = (np.concatenate(numbers) for numbers in zip(*parts, strict=True))
+    return mean, size, limit
+
+
+def _numbers_of_part(
+    part: gym.Space[Any], statistics: RunningMeanStd | None, normalisation: VecNormalize
+) -> tuple[Array, Array, Array]:
+    clip, n = float(normalisation.clip_obs), gym.spaces.flatdim(part)
+    if statistics is not None:
+        mean, size = _scaling(statistics, normalisation)
+        return mean.ravel(), size.ravel(), np.full(n, clip)
+    # Discrete values are 0 and 1 in a state, which a limit of 1 leaves as they are.
+    limit = np.inf if isinstance(part, gym.spaces.Box) else max(clip, 1.0)
+    return np.zeros(n), np.ones(n), np.full(n, limit)
+
+
+def _scaling(statistics: RunningMeanStd, normalisation: VecNormalize) -> tuple[Array, Array]:
     size: Array = np.sqrt(statistics.var + normalisation.epsilon)
-    return statistics.mean, size, float(normalisation.clip_obs)
+    return statistics.mean, size
 
 
 @final
@@ -201,17 +242,20 @@ class StillNormalisation:
         self._model, self._front = model, front
         self._wrapper: Any = normalisation  # whose statistics are typed as those of a Dict
         self._moving = self._users()
-        self._still: _StillStatistics | None = None
-        self._first: Array | None = None  # observations that a rollout began with
-        self._observed: list[Array] = []  # after each of its steps
+        self._still: _Statistics | None = None
+        self._first: _Seen | None = None  # observations that a rollout began with
+        self._observed: list[_Seen] = []  # after each of its steps
 
     def begin(self) -> None:
         """Until `end`, statistics move in `move` alone; or until this training is left."""
         self._wrapper.obs_rms = self._moving = self._users()
         training = self._model.start_time
-        self._still = _StillStatistics(
-            self._moving, lambda: self._model.start_time == training, self.end
-        )
+
+        def still(moving: RunningMeanStd) -> RunningMeanStd:
+            goes_on = lambda: self._model.start_time == training  # noqa: E731
+            return _StillStatistics(moving, goes_on, self.end)
+
+        self._still = _each(still, self._moving)
         self._first, self._observed = None, []
         self._wrapper.obs_rms = self._still
 
@@ -222,18 +266,19 @@ class StillNormalisation:
     def move(self) -> None:
         """Take in what was observed since; the policy and the model's next step see by that."""
         if self._observed and self._wrapper.training:
-            self._moving.update(np.concatenate(self._observed))
-        if self._still is not None:
-            self._still.follow()
+            for part, moving in _by_part(self._moving).items():
+                moving.update(np.concatenate([_by_part(one)[part] for one in self._observed]))
+        for still in _by_part(self._still or {}).values():
+            still.follow()
         self._front.set(*_numbers(self._wrapper))
-        observed: Array = self._wrapper.old_obs
+        observed: _Seen = self._wrapper.old_obs
         if self._model._last_obs is not None:
             self._model._last_obs = self._wrapper.normalize_obs(observed)
-        self._first, self._observed = observed.copy(), []
+        self._first, self._observed = deepcopy(observed), []
 
     def observe(self) -> None:
         """A step was made."""
-        self._observed.append(np.array(self._wrapper.old_obs))
+        self._observed.append(deepcopy(self._wrapper.old_obs))
 
     @property
     def is_due(self) -> bool:
@@ -246,7 +291,12 @@ class StillNormalisation:
         In the order of time: the first, and those after all steps but the last.
         """
         first = [] if self._first is None else [self._first]
-        return np.concatenate([*first, *self._observed][: len(self._observed)])
+        seen = [*first, *self._observed][: len(self._observed)]
+        parts = {
+            name: np.stack([_by_part(one)[name] for one in seen]) for name in _by_part(seen[0])
+        }
+        space: gym.Space[Any] = self._wrapper.observation_space
+        return states_of(space, parts if isinstance(space, gym.spaces.Dict) else parts[""])
 
     def is_as_held(self) -> bool:
         """Whether the environment normalises as the policy that was held does."""
@@ -257,13 +307,29 @@ class StillNormalisation:
             and self._wrapper.obs_rms is self._still
             and np.array_equal(mean.ravel(), front.mean.numpy())
             and np.array_equal(size.ravel(), front.size.numpy())
-            and limit == float(front.limit)
+            and np.array_equal(limit, front.limit.numpy())
         )
 
-    def _users(self) -> RunningMeanStd:
+    def _users(self) -> _Statistics:
         """The user's own statistics, also if a training that was left holds them still."""
-        found: RunningMeanStd = self._wrapper.obs_rms
-        return found.moving if isinstance(found, _StillStatistics) else found
+        return _each(
+            lambda found: found.moving if isinstance(found, _StillStatistics) else found,
+            self._wrapper.obs_rms,
+        )
+
+
+def _by_part(whole: Any) -> dict[str, Any]:
+    """What there is of each part of a Dict; of observations without parts, under no name."""
+    return whole if isinstance(whole, dict) else {"": whole}
+
+
+def _each(
+    change: Callable[[RunningMeanStd], RunningMeanStd], statistics: _Statistics
+) -> _Statistics:
+    """The same of other statistics, made of these."""
+    if isinstance(statistics, dict):
+        return {name: change(one) for name, one in statistics.items()}
+    return change(statistics)
 
 
 @final
