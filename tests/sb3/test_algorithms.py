@@ -46,7 +46,6 @@ ACTIONS: dict[str, gym.Space[Any]] = {
 REASONS = {
     "unread": "cannot look into|how it acts is not known",
     "memory": r"remembers: .*FrameStackObservation",
-    "pictures": "is an image among other observations",
 }
 ROLLOUTS = {"n_steps": 4}
 BATCHES = {"n_steps": 4, "batch_size": 4}
@@ -89,6 +88,8 @@ class Cell:
         network: dict[str, Any] = {"net_arch": [8]}
         if self.observations == "images":
             network["features_extractor_kwargs"] = {"features_dim": 4}
+        if self.observations == "`Dict` with images":
+            network["features_extractor_kwargs"] = {"cnn_output_dim": 4}
         policy = "MlpPolicy"
         if isinstance(self.space, gym.spaces.Dict):
             policy = "MultiInputPolicy"
@@ -150,7 +151,7 @@ def test_the_tables_have_every_algorithm_and_every_note() -> None:
 
 def _marked(cell: Cell) -> Any:
     """Actors with a convolution of their own take half a minute."""
-    slow = cell.observations == "images" and cell.algorithm in OWN_EXTRACTOR
+    slow = "images" in cell.observations and cell.algorithm in OWN_EXTRACTOR
     return pytest.param(cell, marks=pytest.mark.slow if slow else ())
 
 

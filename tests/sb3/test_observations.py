@@ -278,3 +278,20 @@ def test_parts_that_are_put_side_by_side_are_states() -> None:
 def test_discrete_parts_that_do_not_start_at_0_are_refused() -> None:
     with pytest.raises(InvalidPolicy, match="numbers discrete values from 0, but this model obs"):
         state_space(gym.spaces.Dict({"gear": gym.spaces.Discrete(3, start=1)}))
+
+
+def test_an_image_of_one_channel_among_parts_is_held_as_the_environment_sees_it() -> None:
+    """Its channel is last there and first in the model: flat, the same numbers."""
+    eye = gym.spaces.Box(0, 255, (36, 36, 1), np.uint8)
+    space = gym.spaces.Dict({"eye": eye, "gear": gym.spaces.Discrete(3)})
+    seen = _sampled(space, 2)
+    states = np.stack([_state(space, one) for one in seen])
+    model = _model(space, features_extractor_kwargs={"cnn_output_dim": 4})
+    policy = policy_of(model)
+    for one, state in zip(seen, states, strict=True):
+        np.testing.assert_allclose(policy.outputs(state[None])[0], _asked(model, one), atol=1e-6)
+    rules = [hr.AtLeast(0.9, action=2, where=hr.Points(states), name="third")]
+    rail = Handrail(rules)
+    model.learn(32, callback=rail)
+    assert rail.worst_violation <= 1e-5
+    assert min(_asked(model, one)[2] for one in seen) >= 0.9 - 1e-4

@@ -314,7 +314,7 @@ def spaces(**given: Any) -> PPO:
     return ppo(Numbers(**given), policy)
 
 
-PICTURE = gym.spaces.Box(0, 255, (36, 36, 1), np.uint8)
+COLOURED = gym.spaces.Box(0, 255, (36, 36, 3), np.uint8)
 DICT = gym.spaces.Dict({"near": gym.spaces.Box(0.0, 1.0, (2,)), "far": gym.spaces.Box(0.0, 1.0)})
 REFUSED: dict[str, tuple[Any, str]] = {
     "TQC": (
@@ -326,8 +326,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
         r"RecurrentPPO remembers: .*FrameStackObservation\(env, 4\) or VecFrameStack\(venv, 4\)",
     ),
     "pictures among others": (
-        lambda: spaces(observations=gym.spaces.Dict({"eye": PICTURE, "far": DICT["far"]})),
-        "'eye' is an image among other observations: .*TransformObservation",
+        lambda: spaces(observations=gym.spaces.Dict({"eye": COLOURED, "far": DICT["far"]})),
+        "'eye' is an image of 3 channels among other observations: .*TransformObservation",
     ),
     "state-dependent noise": (
         lambda: ppo("Pendulum-v1", use_sde=True),

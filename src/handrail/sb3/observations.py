@@ -43,17 +43,27 @@ _FLATTENS: tuple[Any, ...] = (torch.flatten, "flatten")
 def state_space(space: gym.Space[Any]) -> gym.spaces.Box:
     """Of the states that constraints on such a model speak of."""
     for name, part in _parts(space).items():
-        if isinstance(space, gym.spaces.Dict) and is_image_space(part):
+        if isinstance(space, gym.spaces.Dict) and is_image_space(part) and _channels(part) > 1:
             raise InvalidPolicy(
-                f"{name!r} is an image among other observations: flat, it does not say where its "
-                "channels are, so constraints could mean another one. Give the model features of "
-                "it instead: gymnasium.wrappers.TransformObservation."
+                f"{name!r} is an image of {_channels(part)} channels among other observations: "
+                "flat, it does not say where its channels are, so constraints could mean another "
+                "one. Observe each channel as a part of its own, or give the model features of it: "
+                "gymnasium.wrappers.TransformObservation."
             )
         if np.any(getattr(part, "start", 0)):
             raise InvalidPolicy(
                 f"Stable-Baselines3 numbers discrete values from 0, but this model observes {part}."
             )
     return flat_space(space)
+
+
+def _channels(image: gym.Space[Any]) -> int:
+    """Of an image as a model sees it, channels first.
+
+    With a single one, what the environment observes is the same numbers in the same order, also if
+    it has its channels last.
+    """
+    return (image.shape or (0,))[0]
 
 
 def states_of(space: gym.Space[Any], buffered: Mapping[str, Array] | Array) -> Array:
