@@ -20,8 +20,6 @@ from handrail._types import Array
 
 _BLOCK = 256  # hidden units at a time
 
-_TOGETHER = 8  # states whose gradients are added up in one pass
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -100,67 +98,225 @@ def _add_products(totals: Array, units: Array, rows: Array, first: int) -> None:
 
 
 @_compile
+def _in_fours(matrix: Array) -> Array:
+    """With zeros behind, so many that both sides are multiples of four."""
+    n, m = matrix.shape
+    result = np.zeros((-(-n // 4) * 4, -(-m // 4) * 4))
+    result[:n, :m] = matrix
+    return result
+
+
+@_compile
+def _set_units(
+    units: Array, n: int, start: Array, states: Array, k: int, rows: Array, first: int
+) -> None:
+    """units[i, :n] = start + Σ_q states[k + i, q] · rows[q, first:], for four states in fours.
+
+    Four states and four rows a pass: what is read once serves sixteen products. A row that is not
+    there is multiplied with the zeros behind a state, so any other one will do.
+    """
+    last, end = first + n, rows.shape[0] - 1
+    u0, u1, u2, u3 = units[0, :n], units[1, :n], units[2, :n], units[3, :n]
+    own = start[first:last]
+    for q in range(0, states.shape[1], 4):
+        r0, r1 = rows[q, first:last], rows[min(q + 1, end), first:last]
+        r2, r3 = rows[min(q + 2, end), first:last], rows[min(q + 3, end), first:last]
+        a0, a1, a2, a3 = states[k, q], states[k, q + 1], states[k, q + 2], states[k, q + 3]
+        k1, k2, k3 = k + 1, k + 2, k + 3
+        b0, b1, b2, b3 = states[k1, q], states[k1, q + 1], states[k1, q + 2], states[k1, q + 3]
+        c0, c1, c2, c3 = states[k2, q], states[k2, q + 1], states[k2, q + 2], states[k2, q + 3]
+        d0, d1, d2, d3 = states[k3, q], states[k3, q + 1], states[k3, q + 2], states[k3, q + 3]
+        if q == 0:
+            for j in range(n):
+                x, x0, x1, x2, x3 = own[j], r0[j], r1[j], r2[j], r3[j]
+                u0[j] = x + ((a0 * x0 + a1 * x1) + (a2 * x2 + a3 * x3))
+                u1[j] = x + ((b0 * x0 + b1 * x1) + (b2 * x2 + b3 * x3))
+                u2[j] = x + ((c0 * x0 + c1 * x1) + (c2 * x2 + c3 * x3))
+                u3[j] = x + ((d0 * x0 + d1 * x1) + (d2 * x2 + d3 * x3))
+        else:
+            for j in range(n):
+                x0, x1, x2, x3 = r0[j], r1[j], r2[j], r3[j]
+                u0[j] += (a0 * x0 + a1 * x1) + (a2 * x2 + a3 * x3)
+                u1[j] += (b0 * x0 + b1 * x1) + (b2 * x2 + b3 * x3)
+                u2[j] += (c0 * x0 + c1 * x1) + (c2 * x2 + c3 * x3)
+                u3[j] += (d0 * x0 + d1 * x1) + (d2 * x2 + d3 * x3)
+
+
+@_compile
+def _add_products_of_four(
+    totals: Array, k: int, units: Array, n: int, rows: Array, first: int
+) -> None:
+    """totals[k + i, a] += rows[a, first:] · max(units[i, :n], 0), for four states."""
+    last, end = first + n, rows.shape[0] - 1
+    u0, u1, u2, u3 = units[0, :n], units[1, :n], units[2, :n], units[3, :n]
+    for a in range(0, rows.shape[0], 2):
+        r, s = rows[a, first:last], rows[min(a + 1, end), first:last]
+        t0 = t1 = t2 = t3 = v0 = v1 = v2 = v3 = 0.0
+        for j in range(n):
+            x, y = r[j], s[j]
+            h0, h1 = 0.0 if u0[j] < 0.0 else u0[j], 0.0 if u1[j] < 0.0 else u1[j]
+            h2, h3 = 0.0 if u2[j] < 0.0 else u2[j], 0.0 if u3[j] < 0.0 else u3[j]
+            t0 += x * h0
+            t1 += x * h1
+            t2 += x * h2
+            t3 += x * h3
+            v0 += y * h0
+            v1 += y * h1
+            v2 += y * h2
+            v3 += y * h3
+        totals[k, a] += t0
+        totals[k + 1, a] += t1
+        totals[k + 2, a] += t2
+        totals[k + 3, a] += t3
+        if a < end:
+            totals[k, a + 1] += v0
+            totals[k + 1, a + 1] += v1
+            totals[k + 2, a + 1] += v2
+            totals[k + 3, a + 1] += v3
+
+
+@_compile
 def forward(
     inward: Array, inward_bias: Array, outward: Array, outward_bias: Array, states: Array
 ) -> Array:
     """Logits (n, n_actions)."""
     n_hidden, n_actions = inward.shape[1], outward.shape[0]
-    block = np.empty(_BLOCK)
-    logits = np.empty((states.shape[0], n_actions))
-    for k in range(states.shape[0]):
+    if states.shape[0] == 1:
+        return _forward_of_one(inward, inward_bias, outward, outward_bias, states[0])
+    fours = _in_fours(states)
+    block = np.empty((4, _BLOCK))
+    logits = np.empty((fours.shape[0], n_actions))
+    for k in range(fours.shape[0]):
         logits[k, :] = outward_bias
     for first in range(0, n_hidden, _BLOCK):
-        last = min(first + _BLOCK, n_hidden)
-        units = block[: last - first]
-        for k in range(states.shape[0]):
-            _set_rows(units, inward_bias, states[k], inward, first)
-            _add_products(logits[k], units, outward, first)
+        n = min(_BLOCK, n_hidden - first)
+        for k in range(0, fours.shape[0], 4):
+            _set_units(block, n, inward_bias, fours, k, inward, first)
+            _add_products_of_four(logits, k, block, n, outward, first)
+    return logits[: states.shape[0]]
+
+
+@_compile
+def _forward_of_one(
+    inward: Array, inward_bias: Array, outward: Array, outward_bias: Array, state: Array
+) -> Array:
+    """Logits (1, n_actions): memory is read once, so what is computed need not be stored either."""
+    n_hidden, n_actions = inward.shape[1], outward.shape[0]
+    logits = np.empty((1, n_actions))
+    logits[0, :] = outward_bias
+    if n_actions == 2 and state.shape[0] <= 4:
+        least, most = _two_products(inward, inward_bias, outward, state)
+        logits[0, 0] += least
+        logits[0, 1] += most
+        return logits
+    block = np.empty(_BLOCK)
+    for first in range(0, n_hidden, _BLOCK):
+        units = block[: min(_BLOCK, n_hidden - first)]
+        _set_rows(units, inward_bias, state, inward, first)
+        _add_products(logits[0], units, outward, first)
     return logits
+
+
+@_compile
+def _two_products(
+    inward: Array, inward_bias: Array, outward: Array, state: Array
+) -> tuple[float, float]:
+    """Both rows of `outward` times max(units, 0), of a state of at most four numbers."""
+    end = state.shape[0] - 1
+    s0, r0 = state[0], inward[0]
+    s1, r1 = state[1] if end > 0 else 0.0, inward[min(1, end)]
+    s2, r2 = state[2] if end > 1 else 0.0, inward[min(2, end)]
+    s3, r3 = state[3] if end > 2 else 0.0, inward[min(3, end)]
+    one, other = outward[0], outward[1]
+    t0 = t1 = 0.0
+    for j in range(inward.shape[1]):
+        h = inward_bias[j] + ((s0 * r0[j] + s1 * r1[j]) + (s2 * r2[j] + s3 * r3[j]))
+        h = 0.0 if h < 0.0 else h
+        t0 += one[j] * h
+        t1 += other[j] * h
+    return t0, t1
+
+
+@_compile
+def _add_rows_of_four(
+    totals: Array, factors: Array, k: int, units: Array, n: int, first: int
+) -> None:
+    """totals[r, first:] += Σ_i factors[r, k + i] · units[i, :n], for four states and r < m.
+
+    Two rows a pass: there is an even number m of them in `totals`, and no fewer in `factors`.
+    """
+    u0, u1, u2, u3 = units[0, :n], units[1, :n], units[2, :n], units[3, :n]
+    for r in range(0, totals.shape[0], 2):
+        s, t = totals[r, first : first + n], totals[r + 1, first : first + n]
+        a, b = factors[r], factors[r + 1]
+        a0, a1, a2, a3 = a[k], a[k + 1], a[k + 2], a[k + 3]
+        b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
+        for j in range(n):
+            x0, x1, x2, x3 = u0[j], u1[j], u2[j], u3[j]
+            s[j] += (a0 * x0 + a1 * x1) + (a2 * x2 + a3 * x3)
+            t[j] += (b0 * x0 + b1 * x1) + (b2 * x2 + b3 * x3)
+
+
+@_compile
+def sums_where_active(
+    inward: Array, inward_bias: Array, states: Array, coefficients: Array
+) -> Array:
+    """Σ_k coefficients[r, k] over the states that switch a hidden unit on, (m, n_hidden).
+
+    Args:
+        inward: weights, and
+        inward_bias: their biases.
+        states: (n, n_observations).
+        coefficients: (m, n).
+    """
+    n_hidden, m = inward.shape[1], coefficients.shape[0]
+    fours, factors = _in_fours(states), _in_fours(coefficients)
+    result = np.zeros((m + m % 2, n_hidden))
+    block = np.empty((4, _BLOCK))
+    for first in range(0, n_hidden, _BLOCK):
+        n = min(_BLOCK, n_hidden - first)
+        for k in range(0, fours.shape[0], 4):
+            _set_units(block, n, inward_bias, fours, k, inward, first)
+            for i in range(4):
+                units = block[i, :n]
+                for j in range(n):
+                    units[j] = 1.0 if units[j] > 0.0 else 0.0
+            _add_rows_of_four(result, factors, k, block, n, first)
+    return result[:m]
 
 
 @_compile
 def backward(
     inward: Array, inward_bias: Array, outward: Array, states: Array, weights: Array
-) -> tuple[Array, Array, Array, Array]:
-    """Gradient of Σ_k weights_k · logits_k, in the layout of the parameters.
+) -> tuple[Array, Array]:
+    """Gradient of Σ_k weights_k · logits_k, but for the last biases.
 
-    Returns (n_observations, n_hidden), (n_hidden,), (n_actions, n_hidden) and (n_actions,).
+    Returns (n_observations + 1, n_hidden), of which the last row is of the biases, and
+    (n_actions, n_hidden).
     """
     n_observations, n_hidden = inward.shape
     n_states, n_actions = weights.shape
-    of_inward, of_inward_bias = np.zeros((n_observations, n_hidden)), np.zeros(n_hidden)
-    of_outward, of_outward_bias = np.zeros((n_actions, n_hidden)), np.zeros(n_actions)
-    units, signals = np.empty((_TOGETHER, _BLOCK)), np.empty((_TOGETHER, _BLOCK))
-    ones, nothing = np.ones(_TOGETHER), np.zeros(n_hidden)
-    by_observation, by_action = np.ascontiguousarray(states.T), np.ascontiguousarray(weights.T)
+    m = n_observations + 1
+    fours, weighed = _in_fours(states), _in_fours(weights)
+    by_observation, by_action = np.zeros((m + m % 2, len(fours))), _in_fours(weights.T)
+    by_observation[:n_observations, :n_states] = states.T
+    by_observation[n_observations] = 1.0
+    of_inward = np.zeros((m + m % 2, n_hidden))
+    of_outward = np.zeros((n_actions + n_actions % 2, n_hidden))
+    units, signals, nothing = np.empty((4, _BLOCK)), np.empty((4, _BLOCK)), np.zeros(n_hidden)
     for first in range(0, n_hidden, _BLOCK):
-        last = min(first + _BLOCK, n_hidden)
-        n = last - first
-        for start in range(0, n_states, _TOGETHER):
-            stop = min(start + _TOGETHER, n_states)
-            for k in range(start, stop):
-                unit, signal = units[k - start, :n], signals[k - start, :n]
-                _set_rows(unit, inward_bias, states[k], inward, first)
-                _set_rows(signal, nothing, weights[k], outward, first)
+        n = min(_BLOCK, n_hidden - first)
+        for k in range(0, len(fours), 4):
+            _set_units(units, n, inward_bias, fours, k, inward, first)
+            _set_units(signals, n, nothing, weighed, k, outward, first)
+            for i in range(4):
+                unit, signal = units[i, :n], signals[i, :n]
                 for j in range(n):
                     signal[j] = signal[j] if unit[j] > 0.0 else 0.0
                     unit[j] = 0.0 if unit[j] < 0.0 else unit[j]
-            _add_rows(of_inward_bias[first:last], ones[: stop - start], signals, 0)
-            for i in range(n_observations):
-                _add_rows(of_inward[i, first:last], by_observation[i, start:stop], signals, 0)
-            for a in range(n_actions):
-                _add_rows(of_outward[a, first:last], by_action[a, start:stop], units, 0)
-    for k in range(n_states):
-        of_outward_bias += weights[k]
-    return of_inward, of_inward_bias, of_outward, of_outward_bias
-
-
-@_compile
-def _product_where_active(one: Array, other: Array, units: Array) -> float:
-    total = 0.0
-    for j in range(one.shape[0]):
-        total += one[j] * (other[j] if units[j] > 0.0 else 0.0)
-    return total
+            _add_rows_of_four(of_inward, by_observation, k, signals, n, first)
+            _add_rows_of_four(of_outward, by_action, k, units, n, first)
+    return of_inward[:m], of_outward[:n_actions]
 
 
 @_compile
@@ -176,20 +332,30 @@ def forward_mode(
 ) -> Array:
     """First-order change of the logits (n, n_actions) under a change of the parameters."""
     n_hidden, n_actions = inward.shape[1], outward.shape[0]
-    block, changes = np.empty(_BLOCK), np.empty(_BLOCK)
-    result = np.empty((states.shape[0], n_actions))
-    for k in range(states.shape[0]):
+    fours = _in_fours(states)
+    units, changes = np.empty((4, _BLOCK)), np.empty((4, _BLOCK))
+    result = np.empty((fours.shape[0], n_actions))
+    for k in range(fours.shape[0]):
         result[k, :] = outward_bias_change
     for first in range(0, n_hidden, _BLOCK):
-        last = min(first + _BLOCK, n_hidden)
-        unit, change = block[: last - first], changes[: last - first]
-        for k in range(states.shape[0]):
-            _set_rows(unit, inward_bias, states[k], inward, first)
-            _add_products(result[k], unit, outward_change, first)
-            _set_rows(change, inward_bias_change, states[k], inward_change, first)
+        n = min(_BLOCK, n_hidden - first)
+        for k in range(0, fours.shape[0], 4):
+            _set_units(units, n, inward_bias, fours, k, inward, first)
+            _set_units(changes, n, inward_bias_change, fours, k, inward_change, first)
+            _add_products_of_four(result, k, units, n, outward_change, first)
             for a in range(n_actions):
-                result[k, a] += _product_where_active(outward[a, first:last], change, unit)
-    return result
+                row = outward[a, first : first + n]
+                for i in range(4):
+                    result[k + i, a] += _product_where_active(row, changes[i, :n], units[i, :n])
+    return result[: states.shape[0]]
+
+
+@_compile
+def _product_where_active(one: Array, other: Array, units: Array) -> float:
+    total = 0.0
+    for j in range(one.shape[0]):
+        total += one[j] * (other[j] if units[j] > 0.0 else 0.0)
+    return total
 
 
 @_compile
@@ -327,7 +493,7 @@ def draw(
     uniform: float,
 ) -> int:
     """An action drawn from the softmax with one uniform number; -1 if the logits are not finite."""
-    weights = forward(inward, inward_bias, outward, outward_bias, state.reshape(1, -1))[0]
+    weights = _forward_of_one(inward, inward_bias, outward, outward_bias, state)[0]
     highest = weights.max()
     total = 0.0
     for a in range(weights.shape[0]):

@@ -76,9 +76,27 @@ class FusedNetwork:
         from handrail.policies import _passes as compiled
 
         inward, inward_bias, outward, _ = self._weights
-        found = compiled.backward(inward, inward_bias, outward, self._flat(states), weights)
-        of_inward, of_inward_bias, of_outward, of_outward_bias = map(torch.from_numpy, found)
-        return of_inward.T, of_inward_bias, of_outward, of_outward_bias
+        flat = self._flat(states)
+        if _are_opposite(weights):
+            of_hidden, of_outward = self._pull_back_opposite(flat, weights[:, 0])
+        else:
+            of_hidden, of_outward = compiled.backward(inward, inward_bias, outward, flat, weights)
+        parts = of_hidden[:-1].T, of_hidden[-1], of_outward, weights.sum(axis=0)
+        return tuple(map(torch.from_numpy, parts))
+
+    def _pull_back_opposite(self, flat: Array, weights: Array) -> tuple[Array, Array]:
+        """Of two actions, where what one state weighs the second by is minus that of the first.
+
+        With m_kj whether state k switches unit j on, all is made of Σ_k m_kj weight_k (state_k, 1),
+        since a unit that is on is an affine function of the state.
+        """
+        from handrail.policies import _passes as compiled
+
+        inward, inward_bias, outward, _ = self._weights
+        coefficients = weights * np.vstack([flat.T, np.ones(len(flat))])
+        sums = compiled.sums_where_active(inward, inward_bias, flat, coefficients)
+        of_first = (inward * sums[:-1]).sum(axis=0) + inward_bias * sums[-1]
+        return (outward[0] - outward[1]) * sums, np.stack([of_first, -of_first])
 
     def push_forward(self, states: Array, parts: tuple[Tensor, ...]) -> Array:
         """First-order change of the outputs (n, n_actions) under a change of the parameters."""
@@ -155,6 +173,14 @@ class FusedNetwork:
         if self._front is not None:
             flat = self._front(flat)
         return np.ascontiguousarray(flat, dtype=np.float64)
+
+
+def _are_opposite(weights: Array) -> bool:
+    """Whether those of two actions (n, 2) are, as a softmax makes them, to the rounding of all."""
+    if weights.shape[1] != 2:
+        return False
+    left = np.abs(weights.sum(axis=1)).sum()
+    return bool(left <= 4.0 * np.finfo(np.float64).eps * np.abs(weights).sum())
 
 
 def _is_laid_out(layers: Layers) -> bool:
