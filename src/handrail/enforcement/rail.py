@@ -217,6 +217,10 @@ class Rail:
             self._held_after = seen
         return kept
 
+    def knows_elsewhere(self, policy: Policy) -> bool:
+        """Whether there are states at which the policy, as it is, need not change."""
+        return self._references(policy) is not None
+
     def _is_due(self, seen: int) -> bool:
         """Whether to hold anew, once after so many rollouts; later on only what was ever held."""
         if seen == self._held_after:

@@ -25,6 +25,8 @@ from handrail.policies import Actions, Policy
 
 LEARNING, EVALUATION, PREDICTION = 0, 1, 2  # streams of chance that never meet
 
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))  # and nearly all observations
+
 _NUMBERS = frozenset({float, np.float64, np.float32})  # nearly all rewards are one of these
 
 
@@ -121,7 +123,7 @@ def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
     state = _observed(_reset(env, seed), shape)
     finished = terminated = False
     # The hot loop: nothing is looked up, checked or formatted here that can wait.
-    step = env.step
+    step, ndarray, float64, floats = env.step, np.ndarray, np.float64, _FLOATS
     while not finished:
         try:
             action = act(state)
@@ -138,7 +140,14 @@ def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
             raise _raised("environment", error, len(rewards)) from error
         except KeyboardInterrupt as interrupt:
             raise _interrupted(env, f"step {len(rewards)}") from interrupt
-        state = _observed(observation, shape, len(rewards))
+        if (
+            type(observation) is ndarray
+            and observation.dtype in floats
+            and (observation.shape == shape)
+        ):
+            state = observation.astype(float64)  # in memory of its own, as `_observed` does
+        else:
+            state = _observed(observation, shape, len(rewards))
         if type(terminated) is not bool or type(truncated) is not bool:
             terminated = _flag(terminated, "terminated", len(rewards))
             truncated = _flag(truncated, "truncated", len(rewards))
@@ -295,7 +304,7 @@ def _episode(
     terminated: bool,
     cost: float | None,
 ) -> Episode:
-    seen = np.stack(states)
+    seen = np.concatenate(states, axis=None).reshape(len(states), *final_state.shape)
     if not np.isfinite(seen).all():
         for step, state in enumerate(states):
             _refuse_bad_observation(state, step)
@@ -312,7 +321,7 @@ def _episode(
 
 def _rewards(rewards: list[Any]) -> Array:
     """(n,), each of them a finite number."""
-    if not all(type(one) in _NUMBERS for one in rewards):
+    if not _NUMBERS.issuperset(map(type, rewards)):
         rewards = [_number(one, step) for step, one in enumerate(rewards)]
     values: Array = np.array(rewards, dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(values))

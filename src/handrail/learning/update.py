@@ -14,7 +14,7 @@ from typing import Any, final
 import numpy as np
 
 from handrail._types import Array
-from handrail.enforcement import Enforcer, Rail, predict_step, solve_returns
+from handrail.enforcement import Enforcement, Enforcer, Rail, predict_step, solve_returns
 from handrail.errors import Diverged
 from handrail.policies import GaussianPolicy, Policy
 from handrail.settings import LearnerSettings
@@ -188,17 +188,27 @@ def _exact(
     renew()
     with clock.at("solving"):
         rail.learned_from(batch.states)
-        held = rail.hold(policy).raise_if_unsatisfied()
-    influence = held.influence
+        kept = rail.keep(policy)
+        held = rail.hold(policy).raise_if_unsatisfied() if kept is None else kept
+        mean, largest = _influence(rail, policy, held)
     return Update(
         batch_loss=gradient.loss,
         violation_before=before,
         violation_after=held.worst_violation,
         iterations=held.iterations,
-        influence=None if influence is None else influence.mean_change,
-        largest_influence=None if influence is None else influence.largest_change,
+        influence=mean,
+        largest_influence=largest,
         active=held.active,
     )
+
+
+def _influence(
+    rail: Rail, policy: Policy, held: Enforcement
+) -> tuple[float, float] | tuple[None, None]:
+    """The mean and the largest change elsewhere; none where nobody knows what is elsewhere."""
+    if held.influence is not None:
+        return held.influence.mean_change, held.influence.largest_change
+    return (0.0, 0.0) if rail.knows_elsewhere(policy) else (None, None)
 
 
 def _changes(before: Array, predicted: Array, measured: Array) -> dict[str, Any]:

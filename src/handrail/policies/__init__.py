@@ -39,6 +39,7 @@ from handrail.policies.quantity import (
     Coordinates,
     Quantity,
 )
+from handrail.policies.relu_layer import ReluLayer
 from handrail.policies.residual import Residual
 from handrail.policies.scaler import Scaler, finite_ranges, onto_range
 from handrail.policies.spaces import (
@@ -86,6 +87,7 @@ __all__ = [
     "Quantity",
     "Rectifier",
     "Refusal",
+    "ReluLayer",
     "Residual",
     "Scaler",
     "Shape",

@@ -258,6 +258,15 @@ def _add_rows_of_four(
 
 
 @_compile
+def _set_active(units: Array, n: int) -> None:
+    """1 for every unit that is on, 0 for every other, of four states."""
+    for i in range(4):
+        own = units[i, :n]
+        for j in range(n):
+            own[j] = 1.0 if own[j] > 0.0 else 0.0
+
+
+@_compile
 def sums_where_active(
     inward: Array, inward_bias: Array, states: Array, coefficients: Array
 ) -> Array:
@@ -277,12 +286,32 @@ def sums_where_active(
         n = min(_BLOCK, n_hidden - first)
         for k in range(0, fours.shape[0], 4):
             _set_units(block, n, inward_bias, fours, k, inward, first)
-            for i in range(4):
-                units = block[i, :n]
-                for j in range(n):
-                    units[j] = 1.0 if units[j] > 0.0 else 0.0
+            _set_active(block, n)
             _add_rows_of_four(result, factors, k, block, n, first)
     return result[:m]
+
+
+@_compile
+def products_where_active(inward: Array, inward_bias: Array, rows: Array, states: Array) -> Array:
+    """Σ_j rows[r, j] over the hidden units that each state switches on, (n, m).
+
+    Args:
+        inward: weights, and
+        inward_bias: their biases.
+        rows: (m, n_hidden).
+        states: (n, n_observations).
+    """
+    n_hidden = inward.shape[1]
+    fours = _in_fours(states)
+    result = np.zeros((fours.shape[0], rows.shape[0]))
+    block = np.empty((4, _BLOCK))
+    for first in range(0, n_hidden, _BLOCK):
+        n = min(_BLOCK, n_hidden - first)
+        for k in range(0, fours.shape[0], 4):
+            _set_units(block, n, inward_bias, fours, k, inward, first)
+            _set_active(block, n)
+            _add_products_of_four(result, k, block, n, rows, first)
+    return result[: states.shape[0]]
 
 
 @_compile

@@ -182,23 +182,24 @@ class Policy(ABC):
 
     def raw(self, states: ArrayLike) -> Array:
         """What the module returns (n, n_actions), chunk by chunk so that memory stays bounded."""
-        inputs = self.to_tensor(states)
+        fused = self.fused()
+        # A fused network reads float64 on the CPU: no tensor is needed in between.
+        inputs = self.to_tensor(states) if fused is None else np.asarray(states, dtype=np.float64)
         if inputs.ndim < 2 or not len(inputs):
             raise ShapeMismatch(
                 f"Expected a batch of states (n, *observation_shape) with n > 0, but got shape "
                 f"{tuple(inputs.shape)}."
             )
-        fused = self.fused()
         try:
-            result = self._torch_raw(inputs) if fused is None else fused.raw(inputs.numpy())
+            result = self._torch_raw(inputs) if fused is None else fused.raw(inputs)
         except (RuntimeError, ValueError) as error:
             if isinstance(error, InvalidPolicy):
                 raise
             raise self._refusal(inputs, error) from error
+        if np.isfinite(result).all():
+            return result
         bad = np.flatnonzero(~np.isfinite(result).all(axis=1))
-        if len(bad):
-            raise self._not_finite(np.asarray(states)[bad[0]])
-        return result
+        raise self._not_finite(np.asarray(states)[bad[0]])
 
     def _first_parameter(self) -> nn.Parameter:
         """Of the trainable ones; torch's own ways to it take as long as a pass over a state."""

@@ -14,15 +14,15 @@ from typing import final
 import numpy as np
 
 from handrail._types import Array
-from handrail.policies import LayerArrays
+from handrail.policies import LayerArrays, ReluLayer
 from handrail.proof.bounder import NO_DEADLINE, Bounder, Bounds, Deadline, bounds_by_block
 from handrail.proof.margin import UniformMargin, log_sum_exp
 from handrail.regions import Cells
 
 _LEVELS = 12
 
-# Numbers in one block of hidden values: 4 MiB, which stay in the cache.
-_BLOCK = 2**19
+# Hidden values between two looks at the clock: some hundredths of a second.
+_BLOCK = 2**25
 
 # Of the second tangent, at the vertex where the first is worst.
 _MIXTURES = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0])[:, None, None]
@@ -89,7 +89,7 @@ class VertexBound(Bounder):
         )
 
     def bounds(self, cells: Cells, deadline: Deadline = NO_DEADLINE) -> Bounds:
-        """Block by block, so that hidden values stay in the cache."""
+        """Block by block, so that the clock is looked at now and then."""
         size = max(1, _BLOCK // max(1, len(self.inward_bias) * cells.n_vertices))
         return bounds_by_block(cells, size, self._bounds, deadline)
 
@@ -119,18 +119,16 @@ class VertexBound(Bounder):
         """A convex function above a difference of outputs on each cell, at its vertices (n, V)."""
         n, n_vertices, n_coordinates = vertices.shape
         q = difference @ self.outward
-        convex, concave = q > 0.0, q < 0.0
-        hidden = vertices.reshape(-1, n_coordinates) @ self.inward[convex].T
-        hidden += self.inward_bias[convex]
-        np.maximum(hidden, 0.0, out=hidden)
-        fixed = (hidden @ q[convex]).reshape(n, n_vertices)
+        above, below = q > 0.0, q < 0.0
+        convex = ReluLayer(self.inward[above], self.inward_bias[above])
+        concave = ReluLayer(self.inward[below], self.inward_bias[below])
+        every = vertices.reshape(-1, n_coordinates)
+        fixed = convex.sums(q[above], every).reshape(n, n_vertices)
         fixed += vertices @ (difference @ self.slope) + (difference @ self.intercept + constant)
-        inward, inward_bias, q = self.inward[concave], self.inward_bias[concave], q[concave]
 
         def with_tangent_at(points: Array) -> Array:
             """The concave part replaced by its tangent: α is 1 for the units active there."""
-            tangent = (points @ inward.T + inward_bias > 0.0) * q
-            slope, offset = tangent @ inward, tangent @ inward_bias
+            slope, offset = concave.tangents(q[below], points)
             return fixed + (vertices @ slope[:, :, None])[:, :, 0] + offset[:, None]
 
         rows = np.arange(n)
