@@ -57,7 +57,18 @@ class Regional:
 
     def violated_at(self, states: Array) -> Violated | None:
         """How far outputs at each of these states are from it; None if it relates several."""
-        return self.constraint.violated_at(states, self.n_actions)
+        if self._depends_on_state:
+            return self.constraint.violated_at(states, self.n_actions)
+        return self._violated_anywhere
+
+    @cached_property
+    def _depends_on_state(self) -> bool:
+        return self.constraint.depends_on_state
+
+    @cached_property
+    def _violated_anywhere(self) -> Violated | None:
+        """Of one that says the same at every state, whatever states are asked about."""
+        return self.constraint.violated_at(self.constraint.states[:1], self.n_actions)
 
     def stand_in_rows(self) -> Rows:
         """At one state, if it says the same at all of them, else at those that stand for it."""

@@ -183,23 +183,30 @@ class Policy(ABC):
     def raw(self, states: ArrayLike) -> Array:
         """What the module returns (n, n_actions), chunk by chunk so that memory stays bounded."""
         fused = self.fused()
-        # A fused network reads float64 on the CPU: no tensor is needed in between.
-        inputs = self.to_tensor(states) if fused is None else np.asarray(states, dtype=np.float64)
+        if fused is None:
+            inputs = self.to_tensor(states)
+            result = self._of_batch(inputs, lambda: self._torch_raw(inputs))
+        else:  # which reads float64 on the CPU: no tensor is needed in between
+            batch: Array = np.asarray(states, dtype=np.float64)
+            result = self._of_batch(batch, lambda: fused.raw(batch))
+        if np.isfinite(result).all():
+            return result
+        bad = np.flatnonzero(~np.isfinite(result).all(axis=1))
+        raise self._not_finite(np.asarray(states)[bad[0]])
+
+    def _of_batch(self, inputs: Tensor | Array, evaluate: Callable[[], Array]) -> Array:
+        """What the network makes of a batch; one that it cannot take is refused in words."""
         if inputs.ndim < 2 or not len(inputs):
             raise ShapeMismatch(
                 f"Expected a batch of states (n, *observation_shape) with n > 0, but got shape "
                 f"{tuple(inputs.shape)}."
             )
         try:
-            result = self._torch_raw(inputs) if fused is None else fused.raw(inputs)
+            return evaluate()
         except (RuntimeError, ValueError) as error:
             if isinstance(error, InvalidPolicy):
                 raise
             raise self._refusal(inputs, error) from error
-        if np.isfinite(result).all():
-            return result
-        bad = np.flatnonzero(~np.isfinite(result).all(axis=1))
-        raise self._not_finite(np.asarray(states)[bad[0]])
 
     def _first_parameter(self) -> nn.Parameter:
         """Of the trainable ones; torch's own ways to it take as long as a pass over a state."""

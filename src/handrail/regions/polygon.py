@@ -226,7 +226,8 @@ class Polygon:
     def nearest(self, points: Array) -> Array:
         """The nearest point of the polygon to each of the points (n, 2)."""
         result = np.array(points, dtype=np.float64)
-        for some in _blocks(np.flatnonzero(~self.contains(points))):
+        # Those that rounding alone puts outside move by no more than that.
+        for some in _blocks(np.flatnonzero(~self._surrounds(points))):
             candidates = _nearest_on_edges(points[some], *self._edges)
             ways = points[some] - candidates
             closest = np.hypot(ways[..., 0], ways[..., 1]).argmin(axis=0)
