@@ -403,7 +403,8 @@ class RegionEnforcer(Enforcer):
 
     def _prove(self, policy: Policy) -> Found:
         budget = Budget(self._selection.cells, self._selection.seconds)
-        certificates = tuple(one.certify(policy, budget) for one in self._caches)
+        layers = provable_layers(policy)
+        certificates = tuple(one.certify(policy, budget, layers) for one in self._caches)
         unknown = [one for one in certificates if one.status == "unknown"]
         reason = ""
         if unknown:

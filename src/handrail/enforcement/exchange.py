@@ -84,6 +84,7 @@ class Exchange:
         self._working: list[Array] = [
             np.zeros((0, one.region.n_coordinates)) for one in expansion.regional
         ]
+        self._last_rows: dict[int, tuple[Array, Rows]] = {}  # of a region: its states, their rows
 
     @property
     def working(self) -> tuple[Array, ...]:
@@ -99,11 +100,19 @@ class Exchange:
 
         As far inside their bounds as working states are held; None if there are none.
         """
-        pairs = zip(self._expansion.regional, states, strict=True)
-        blocks = [one.inside_rows_at(some, self._margin) for one, some in pairs if len(some)]
+        blocks = [self._rows_in(index, some) for index, some in enumerate(states) if len(some)]
         if self._expansion.fixed is None and not blocks:
             return None
         return self._expansion.rows_with(blocks)
+
+    def _rows_in(self, index: int, states: Array) -> Rows:
+        """Of one region: the last ones while its states are the same, as they mostly are."""
+        known = self._last_rows.get(index)
+        if known is None or not np.array_equal(known[0], states):
+            one = self._expansion.regional[index]
+            known = states.copy(), one.inside_rows_at(states, self._margin)
+            self._last_rows[index] = known
+        return known[1]
 
     def _exactness(self, tolerance: float) -> float:
         """How exactly the working states must be held for the bounds themselves to hold."""

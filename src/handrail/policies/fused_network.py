@@ -81,7 +81,9 @@ class FusedNetwork:
             of_hidden, of_outward = self._pull_back_opposite(flat, weights[:, 0])
         else:
             of_hidden, of_outward = compiled.backward(inward, inward_bias, outward, flat, weights)
-        parts = of_hidden[:-1].T, of_hidden[-1], of_outward, weights.sum(axis=0)
+        with np.errstate(all="ignore"):
+            of_bias = weights.sum(axis=0)
+        parts = of_hidden[:-1].T, of_hidden[-1], of_outward, of_bias
         return tuple(map(torch.from_numpy, parts))
 
     def _pull_back_opposite(self, flat: Array, weights: Array) -> tuple[Array, Array]:
@@ -93,10 +95,11 @@ class FusedNetwork:
         from handrail.policies import _passes as compiled
 
         inward, inward_bias, outward, _ = self._weights
-        coefficients = weights * np.vstack([flat.T, np.ones(len(flat))])
-        sums = compiled.sums_where_active(inward, inward_bias, flat, coefficients)
-        of_first = (inward * sums[:-1]).sum(axis=0) + inward_bias * sums[-1]
-        return (outward[0] - outward[1]) * sums, np.stack([of_first, -of_first])
+        with np.errstate(all="ignore"):  # whoever takes a step refuses what is not finite
+            coefficients = weights * np.vstack([flat.T, np.ones(len(flat))])
+            sums = compiled.sums_where_active(inward, inward_bias, flat, coefficients)
+            of_first = (inward * sums[:-1]).sum(axis=0) + inward_bias * sums[-1]
+            return (outward[0] - outward[1]) * sums, np.stack([of_first, -of_first])
 
     def push_forward(self, states: Array, parts: tuple[Tensor, ...]) -> Array:
         """First-order change of the outputs (n, n_actions) under a change of the parameters."""
@@ -179,8 +182,9 @@ def _are_opposite(weights: Array) -> bool:
     """Whether those of two actions (n, 2) are, as a softmax makes them, to the rounding of all."""
     if weights.shape[1] != 2:
         return False
-    left = np.abs(weights.sum(axis=1)).sum()
-    return bool(left <= 4.0 * np.finfo(np.float64).eps * np.abs(weights).sum())
+    with np.errstate(all="ignore"):  # what is not finite is not opposite, either
+        left = np.abs(weights.sum(axis=1)).sum()
+        return bool(left <= 4.0 * np.finfo(np.float64).eps * np.abs(weights).sum())
 
 
 def _is_laid_out(layers: Layers) -> bool:

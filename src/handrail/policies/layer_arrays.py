@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -48,7 +49,12 @@ class LayerArrays:
         """How many numbers the network returns."""
         return len(self.biases[-1])
 
-    @property
+    @cached_property
+    def weight_sizes(self) -> tuple[Array, ...]:
+        """|weights| (n_out, n_in), layer by layer."""
+        return tuple(np.abs(weight) for weight in self.weights)
+
+    @cached_property
     def bias_sizes(self) -> tuple[Array, ...]:
         """What may cancel in the biases (n_out,), layer by layer."""
         if self.summed is not None:
@@ -59,6 +65,7 @@ class LayerArrays:
         """What observations are added with to what a layer returns (n_out, n_observations)."""
         return None if self.gains is None else self.gains[layer]
 
+    @cached_property
     def is_finite(self) -> bool:
         """Whether no weight is infinite or NaN."""
         gains = [gain for gain in self.gains or () if gain is not None]

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from handrail._storage import tensor
 from handrail.constraints import PlacedConstraint, is_bound
 from handrail.errors import InvalidRun
-from handrail.policies import Policy
+from handrail.policies import LayerArrays, Policy
 from handrail.proof.branch_and_bound import Budget
 from handrail.proof.certificate import Certificate
-from handrail.proof.judgement import certify, certify_from
+from handrail.proof.judgement import certify_from
 from handrail.regions import Cells, ExactCover
 
 # Start over when the cells have become this many times more than a proof from scratch needed.
@@ -48,14 +48,19 @@ class CellCache:
         self._constraint = constraint
         self._known: _Known | None = None
 
-    def certify(self, policy: Policy, budget: Budget) -> Certificate:
-        """As `certify`, from the cells that are known."""
+    def certify(
+        self, policy: Policy, budget: Budget, layers: LayerArrays | None = None
+    ) -> Certificate:
+        """As `certify`, from the cells that are known.
+
+        Args:
+            policy: as it is.
+            budget: when to give up.
+            layers: the policy's, if they were read already.
+        """
         known = self._known
-        if known is None:
-            answer = certify(policy, self._constraint, budget=budget)
-        else:
-            covers = [ExactCover(known.cells)]
-            answer = certify_from(policy, self._constraint, covers, budget=budget)
+        covers = None if known is None else [ExactCover(known.cells)]
+        answer = certify_from(policy, self._constraint, covers, budget=budget, layers=layers)
         if answer.certified:
             self._known = self._learned(answer, known)
         return answer

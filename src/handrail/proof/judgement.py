@@ -103,17 +103,19 @@ def certify_from(
     tolerance: float = 0.0,
     budget: Budget | None = None,
     watch: Watch | None = None,
+    layers: LayerArrays | None = None,
 ) -> Certificate:
     """`certify`, starting from cells that are known to contain the region, if there are any.
 
-    Only for callers who can answer for the cells: those of an earlier proof of the same region.
+    Only for callers who can answer for the cells: those of an earlier proof of the same region; and
+    for the layers, which are the policy's as it is, if they were read already.
     """
     check_tolerance(tolerance, zero=True)
     constraint = constraint.for_policy(policy)
     if not isinstance(constraint, PlacedConstraint):
         raise relates_states(constraint)
     start = perf_counter()
-    layers = provable_layers(policy)
+    layers = provable_layers(policy) if layers is None else layers
     if isinstance(constraint, SlopeBounded):
         with np.errstate(all="ignore"):
             slopes = certify_slopes(
@@ -254,7 +256,7 @@ def _answered(
     question = judgement.question
     if question.obstacle:
         return judgement.unknown(question.obstacle)
-    if not question.layers.is_finite():
+    if not question.layers.is_finite:
         return judgement.unknown("a weight of the network is not finite")
     if question.rounding.acting is not FLOAT64 and not float32_is_whole():
         return judgement.unknown(_COARSER)

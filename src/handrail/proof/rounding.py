@@ -193,9 +193,9 @@ def _carried(
     """Sizes and errors, layer by layer; NaN or infinite if anything might overflow."""
     observed, observed_error = size, error
     largest = (size + error).max(axis=1)
-    steps = zip(layers.weights, layers.bias_sizes, layers.activations, strict=True)
+    steps = zip(layers.weight_sizes, layers.bias_sizes, layers.activations, strict=True)
     for index, (weight, added, activation) in enumerate(steps):
-        absolute, terms = np.abs(weight).T, weight.shape[1] + 2
+        absolute, terms = weight.T, weight.shape[1] + 2
         if layers.summed is not None:
             terms = 2 * terms + _SCALED
         computed = (size + error) @ absolute + added

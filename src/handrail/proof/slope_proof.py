@@ -62,7 +62,7 @@ def certify_slopes(
             "(prove=False)."
         )
     question = _Question(layers, constraint, tolerance)
-    if not layers.is_finite():
+    if not layers.is_finite:
         return question.unknown("a weight of the network is not finite")
     region = constraint.where
     return question.answered(region, region.covers() if covers is None else covers, budget, watch)
