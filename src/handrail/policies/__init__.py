@@ -22,7 +22,7 @@ from handrail.policies.branched_policy import (
 )
 from handrail.policies.categorical import CategoricalPolicy, as_categorical
 from handrail.policies.deterministic import DeterministicPolicy
-from handrail.policies.fused_network import FusedNetwork
+from handrail.policies.fused_network import FusedNetwork, ReluLayer
 from handrail.policies.gaussian import GaussianPolicy
 from handrail.policies.greedy import GreedyPolicy
 from handrail.policies.joint_network import joined, mirrored
@@ -39,7 +39,6 @@ from handrail.policies.quantity import (
     Coordinates,
     Quantity,
 )
-from handrail.policies.relu_layer import ReluLayer
 from handrail.policies.residual import Residual
 from handrail.policies.scaler import Scaler, finite_ranges, onto_range
 from handrail.policies.spaces import (
