@@ -226,12 +226,14 @@ class Polygon:
     def nearest(self, points: Array) -> Array:
         """The nearest point of the polygon to each of the points (n, 2)."""
         result = np.array(points, dtype=np.float64)
-        # Those that rounding alone puts outside move by no more than that.
         for some in _blocks(np.flatnonzero(~self._surrounds(points))):
             candidates = _nearest_on_edges(points[some], *self._edges)
             ways = points[some] - candidates
             closest = np.hypot(ways[..., 0], ways[..., 1]).argmin(axis=0)
-            result[some] = candidates[closest, np.arange(len(some))]
+            each = np.arange(len(some))
+            # What only rounding puts outside stays where it is.
+            far = np.abs(ways[closest, each] / self._scaling.half).max(axis=1) > self._scaling.slack
+            result[some[far]] = candidates[closest, each][far]
         return result
 
     def intervals(self, along: int, at: float) -> list[tuple[float, float]]:
