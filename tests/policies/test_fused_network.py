@@ -209,3 +209,32 @@ def fused_of(policy: hr.CategoricalPolicy) -> FusedNetwork:
     fused = policy.fused()
     assert fused is not None
     return fused
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize(("width", "n"), [(1, 1), (257, 6), (600, 1), (3, 9)])
+def test_a_layer_by_itself_is_summed_up_and_differentiated(
+    compiled: bool, width: int, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fused_module, "find_spec", lambda _: True if compiled else None)
+    weights, biases = RNG.normal(size=(width, 3)), RNG.normal(size=width)
+    factors, states = RNG.normal(size=width), RNG.normal(size=(n, 3))
+    layer = fused_module.ReluLayer(weights, biases)
+    units = np.maximum(states @ weights.T + biases, 0.0)
+    np.testing.assert_allclose(layer.sums(factors, states), units @ factors, atol=1e-12)
+    slopes, offsets = layer.tangents(factors, states)
+    touching = (slopes * states).sum(axis=1) + offsets
+    np.testing.assert_allclose(touching, units @ factors, atol=1e-12)
+    np.testing.assert_allclose(slopes, ((units > 0.0) * factors) @ weights, atol=1e-12)
+
+
+def test_weights_that_are_not_opposite_are_pulled_back_one_by_one() -> None:
+    """Two actions have a shorter way, which is theirs alone where their weights add up to 0."""
+    fused = policy_of(4, 2, 300, fused=True).fused()
+    assert fused is not None
+    states, weights = RNG.normal(size=(10, 4)), RNG.normal(size=10)
+    one, other = np.stack([weights, -weights], axis=1), np.stack([weights, 0.0 * weights], axis=1)
+    # What is linear in the weights is so whichever way is taken.
+    parts = (fused.pull_back(states, some) for some in (one, other, other - one))
+    for short, long, rest in zip(*parts, strict=True):
+        np.testing.assert_allclose(short + rest, long, rtol=1e-9, atol=1e-12)
