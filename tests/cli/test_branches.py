@@ -23,6 +23,7 @@ from handrail.report import episode_figure, policy_figure
 from handrail.rulebook import Rulebook, parse
 from handrail.runs import Run, open_policy
 from handrail.sb3 import Handrail, policy_of
+from handrail.studio.python_code import python_of
 from tests.cli.conftest import Caller
 from tests.support.constraint_files import VALIDATOR
 from tests.support.environments import CAR, Car
@@ -126,6 +127,17 @@ def test_pictures_name_the_actions_of_branches(rules: Rulebook) -> None:
                 branch = axes.get_title(loc="left").partition("“")[2].partition(".")[0]
                 done[branch] += np.size(line.get_xdata())
     assert done == {"gear": 8, "brake": 8}  # every step chooses once in each
+
+
+def test_the_program_of_the_studio_makes_the_same_constraints() -> None:
+    """Of a file without alternatives, which only the file can say."""
+    simple = parse("\n".join(one for one in TEXT.splitlines() if "any of" not in one), "car")
+    program = python_of(simple).replace("print(hr.enforce(policy, constraints))", "")
+    made: dict[str, Any] = {}
+    exec(program, made)
+    assert isinstance(made["policy"], hr.BranchedPolicy)
+    found = hr.measure(made["policy"], made["constraints"]).worst_violation
+    assert found == hr.measure(made["policy"], simple).worst_violation
 
 
 def by_model(model: PPO, branch: int) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import handrail
-from handrail.constraints import Constraint, Mean
+from handrail.constraints import Branch, Constraint, Mean
 from handrail.regions import Points, Region
 from handrail.rulebook import Rulebook
 
@@ -64,6 +64,8 @@ def _value(value: Any) -> str:
         return f"hr.regions.region_from({dict(value.describe())!r})"
     if isinstance(value, Mean):
         return f"hr.Mean({_value(value.dimension)})"
+    if isinstance(value, Branch):
+        return f"hr.Branch({value.space!r}, {value.branch!r}, {_value(value.action)})"
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key!r}: {_value(one)}' for key, one in value.items())}}}"
     return repr(value.tolist() if isinstance(value, np.ndarray) else value)
