@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from handrail.constraints import Mean as Mean
     from handrail.constraints import Monotone as Monotone
     from handrail.constraints import Prefer as Prefer
+    from handrail.constraints import Std as Std
     from handrail.constraints import Symmetric as Symmetric
     from handrail.constraints import Term as Term
     from handrail.constraints import Violations as Violations
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from handrail.policies import GaussianPolicy as GaussianPolicy
     from handrail.policies import GreedyPolicy as GreedyPolicy
     from handrail.policies import Policy as Policy
+    from handrail.policies import VaryingGaussianPolicy as VaryingGaussianPolicy
     from handrail.proof import Budget as Budget
     from handrail.proof import Certificate as Certificate
     from handrail.proof import Certificates as Certificates
@@ -114,6 +116,7 @@ _NAMES = {
         "Mean",
         "Monotone",
         "Prefer",
+        "Std",
         "Symmetric",
         "Term",
         "Violations",
@@ -157,6 +160,7 @@ _NAMES = {
         "GaussianPolicy",
         "GreedyPolicy",
         "Policy",
+        "VaryingGaussianPolicy",
     ),
     "proof": (
         "Budget",

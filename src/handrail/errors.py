@@ -35,11 +35,13 @@ class ActionSum:
         weights: of the actions, by their index.
         noun: what one is called if it has no name.
         first: where their names begin among those of all actions.
+        of_name: what one is called that has one.
     """
 
     weights: Mapping[int, object]
     noun: str
     first: int = 0
+    of_name: str = "{}"
 
     def __str__(self) -> str:
         return str(Words().told(self))
@@ -84,7 +86,8 @@ class Words:
             return _named(self.coordinates, "coordinate", value.index)
         if isinstance(value, ActionSum):
             parts = [
-                _weight(weight) + _named(self.actions[value.first :], value.noun, index)
+                _weight(weight)
+                + _named(self.actions[value.first :], value.noun, index, value.of_name)
                 for index, weight in value.weights.items()
             ]
             return " + ".join(parts)
@@ -98,8 +101,8 @@ def _weight(weight: object) -> str:
     return f"({weight})·"
 
 
-def _named(names: Sequence[str], noun: str, index: int) -> str:
-    return names[index] if names else f"{noun} {index}"
+def _named(names: Sequence[str], noun: str, index: int, of_name: str = "{}") -> str:
+    return of_name.format(names[index]) if names else f"{noun} {index}"
 
 
 class InvalidConstraint(HandrailError, ValueError):

@@ -34,6 +34,9 @@ STRICT = ConfigDict(
 # Of half the range of an action: wide enough to find something out, narrow enough to obey.
 DEFAULT_STD = 0.3
 
+# Of that: from where to where one goes that varies with the state.
+DEFAULT_STD_RANGE = (0.1, 2.0)
+
 # Of the network of a run, refused by size before anything of that size exists.
 MAX_LAYERS, MAX_WIDTH, MAX_WEIGHTS = 50, 100_000, 20_000_000
 
@@ -260,6 +263,9 @@ class Network(BaseModel):
     ) = None
     """Of continuous actions: learn their standard deviation, from the first to the second part of
     `std`."""
+    std_varies: bool = False
+    """Of continuous actions: let their standard deviation depend on the state, and learn it; from
+    0.1 to 2 times `std`, unless `std_range` says otherwise."""
     scale: Literal["auto"] | dict[str, Annotated[float, Field(gt=0.0)]] = {}
     """The typical size of observations that are far from 1, by name, or auto for half the ranges of
     the observation space: the network's first layer divides by it."""
@@ -282,6 +288,16 @@ class Network(BaseModel):
                 f"at most 1 to at least 1, such as [0.1, 1], but got {parts}."
             )
         return parts
+
+    @model_validator(mode="after")
+    def _begins_inside(self) -> Self:
+        parts = self.std_range
+        if self.std_varies and parts is not None and not parts[0] < 1.0 < parts[1]:
+            raise ValueError(
+                f"a standard deviation that varies starts from `std`, inside its range, so it "
+                f"needs parts of that from below 1 to above 1, such as [0.1, 2], but got {parts}."
+            )
+        return self
 
     @field_validator("hidden")
     @classmethod

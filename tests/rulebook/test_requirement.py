@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import handrail as hr
 from handrail.constraints import Bounded
 from handrail.constraints.output_bounds import AtLeast, AtMost, Between, Equal
+from handrail.errors import InvalidConstraint, InvalidRulebook
 from handrail.rulebook import parse
 from tests.support.constraint_files import (
     HEAD,
@@ -199,3 +200,49 @@ def test_drawn_actions_of_a_file_are_held_and_proven() -> None:
     evaluation = agent.evaluate(episodes=1)
     assert evaluation.satisfied
     assert book.sentences[0].startswith("a: P(torque >= 0) >= 0.99 ")
+
+
+NOISY = DRAWN.replace("std: 0.1", "std: 0.2, std_varies: true, std_range: [0.2, 2]")
+
+
+@pytest.mark.parametrize(
+    ("text", "lower", "upper"),
+    [
+        ("torque.std <= 0.1", -np.inf, 0.1),
+        ("std <= 0.1", -np.inf, 0.1),
+        ("0.1 <= torque.std <= 0.5", 0.1, 0.5),
+        ("0.5 >= std", -np.inf, 0.5),
+    ],
+)
+def test_standard_deviations(text: str, lower: float, upper: float) -> None:
+    (rule,) = parse(NOISY.replace("REQUIRED", text), "pendulum").constraints
+    assert isinstance(rule, (hr.AtLeast, hr.AtMost, hr.Between))
+    assert rule.action == hr.Std(0)
+    assert rule.bounds == (lower, upper)
+
+
+def test_standard_deviations_of_several_actions_and_of_the_state() -> None:
+    text = NOISY.replace("{torque: [-2, 2]}", "{left: [-1, 1], right: [-1, 1]}")
+    (rule,) = parse(text.replace("REQUIRED", "right.std - left.std <= 0.1"), "two").constraints
+    assert isinstance(rule, hr.AtMost)
+    assert rule.action == hr.Std({0: -1.0, 1: 1.0})
+    with pytest.raises(InvalidRulebook, match="unknown action or observation 'std'"):
+        parse(text.replace("REQUIRED", "std <= 0.1"), "two")
+    (rule,) = parse(NOISY.replace("REQUIRED", "torque.std <= 0.1 + abs(y)"), "one").constraints
+    assert isinstance(rule, hr.AtMost)
+    assert rule.bound.at(np.array([[1.0, -0.5, 0.0]])).tolist() == [0.6]  # type: ignore[union-attr]
+
+
+def test_noise_of_a_file_is_held_and_proven() -> None:
+    book = parse(NOISY.replace("REQUIRED", "torque.std <= 0.1 + abs(y)"), "pendulum")
+    agent = hr.make_agent(book)
+    assert isinstance(agent.policy, hr.VaryingGaussianPolicy)
+    assert [float(one[0]) for one in agent.policy.std_range] == pytest.approx([0.08, 0.8])
+    assert hr.certify(agent.policy, book).certified
+    assert agent.evaluate(episodes=1).satisfied
+    assert book.sentences[0].startswith("a: torque.std <= 0.1 + abs(y) ")
+    plain = parse(DRAWN.replace("REQUIRED", "torque.std <= 0.1"), "pendulum")
+    with pytest.raises(
+        InvalidConstraint, match="'a' is about the standard deviation, which is the"
+    ):
+        hr.make_agent(plain)

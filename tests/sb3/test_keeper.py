@@ -193,3 +193,31 @@ def test_a_range_that_the_noise_outgrows_is_refused() -> None:
         hr.errors.InvalidConstraint, match="'gently' cannot hold with a standard deviation of 1:"
     ):
         model.learn(64, callback=Handrail([rule]))
+
+
+def test_a_bound_on_noise_that_is_the_same_everywhere_is_kept_by_moving_it() -> None:
+    place = hr.Points([[1.0, 0.0, 0.0]])
+    quiet = hr.AtMost(0.3, hr.Std(0), place, name="quiet")
+    push = hr.AtLeast(0.5, hr.Mean(0), place, name="push")
+    model = PPO("MlpPolicy", "Pendulum-v1", n_steps=64, learning_rate=0.02, seed=0, device="cpu")
+    seen: list[float] = []
+
+    class Witness(BaseCallback):
+        def _on_step(self) -> bool:
+            policy: Any = self.model.policy
+            distribution = policy.get_distribution(torch.tensor(place.states).float())
+            seen.append(float(distribution.distribution.stddev[0, 0].detach()))
+            return True
+
+    model.learn(192, callback=[Handrail([quiet, push]), Witness()])
+    assert max(seen) <= 0.3
+    assert float(policy_of(model).std[0]) <= 0.3  # type: ignore[attr-defined]
+    assert hr.certify(policy_of(model), quiet).certified
+    with pytest.raises(hr.errors.InvalidConstraint, match=r"of at least 0\.5 and of at most 0\.3"):
+        model.learn(64, callback=Handrail([push, quiet, hr.AtLeast(0.5, hr.Std(0), place)]))
+    with torch.no_grad():
+        model.policy.log_std.fill_(0.0)
+    never = hr.AtMost(0.4, hr.Mean(0), place, name="never")
+    with pytest.raises(hr.errors.UnsatisfiedConstraints):
+        model.learn(64, callback=Handrail([quiet, push, never]))
+    assert model.policy.log_std.tolist() == [0.0]  # as PPO left it

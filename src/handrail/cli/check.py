@@ -130,8 +130,8 @@ def _holding_fields(held: hr.Enforcement, book: hr.Rulebook) -> dict[str, Any]:
 
 def influence_fields(influence: hr.enforcement.Influence, book: hr.Rulebook) -> dict[str, Any]:
     """What programs get to know of it."""
-    action = book.actions[influence.action]
-    return {**vars(influence), "quantity": influence.quantity.name, "action": action}
+    kind, action = influence.quantity.part(influence.action)
+    return {**vars(influence), "quantity": kind.name, "action": book.actions[action]}
 
 
 def _diagnosed(book: hr.Rulebook, policy: hr.Policy) -> hr.Diagnosis:

@@ -194,8 +194,9 @@ def _table(
     table.add_row("change of the weights", f"{result.relative_change:.2%}")
     table.add_section()
     rows = dict(effects.as_rows())
-    action = book.actions[effects.action]
-    rows["largest change"] = f"{effects.largest_change:.2g} of the {book.quantity.name} of {action}"
+    kind, action = effects.quantity.part(effects.action)
+    of_it = f"the {kind.name} of {book.actions[action]}"
+    rows["largest change"] = f"{effects.largest_change:.2g} of {of_it}"
     for row in rows.items():
         table.add_row(*map(visible, row))
     return table

@@ -10,6 +10,7 @@ from handrail.constraints.constraint import (
     Constraint,
     Mean,
     PlacedConstraint,
+    Std,
     action_about,
     as_mapping,
     constraint_from,
@@ -26,12 +27,22 @@ from handrail.constraints.expansion import (
     Expansion,
     Regional,
     expand,
+    is_kept_noise,
     refuse_other_quantity,
     refuse_wrong_types,
     weighted_range,
 )
+from handrail.constraints.likely_draws import LikelyDraws
 from handrail.constraints.likely_range import LikelyWithin
-from handrail.constraints.output_bounds import AtLeast, AtMost, Between, Bounded, Equal, looked_at
+from handrail.constraints.output_bounds import (
+    AtLeast,
+    AtMost,
+    Between,
+    Bounded,
+    Equal,
+    looked_at,
+    noise_range,
+)
 from handrail.constraints.pair import Difference, Paired, Twin
 from handrail.constraints.preference import Prefer
 from handrail.constraints.relation import Linear, Symmetric, Term
@@ -75,6 +86,7 @@ __all__ = [
     "Equal",
     "Expansion",
     "FreshMeasurement",
+    "LikelyDraws",
     "LikelyWithin",
     "Linear",
     "Lipschitz",
@@ -86,6 +98,7 @@ __all__ = [
     "Regional",
     "Rows",
     "SlopeBounded",
+    "Std",
     "Symmetric",
     "Term",
     "Tolerance",
@@ -105,11 +118,13 @@ __all__ = [
     "expand",
     "html_table",
     "is_bound",
+    "is_kept_noise",
     "listed",
     "looked_at",
     "mean_constraints_from",
     "measure_fresh",
     "measure_rows",
+    "noise_range",
     "refuse_other_quantity",
     "refuse_wrong_types",
     "sample_controller",

@@ -11,7 +11,6 @@ from handrail.constraints.amount import as_amount, check_number
 from handrail.constraints.constraint import (
     Action,
     action_sum,
-    as_mapping,
     plain_action,
     plain_actions,
     quantity_of,
@@ -75,7 +74,7 @@ def check_known_action(name: str, action: int, n_actions: int) -> None:
 def check_bound(bound: Any, action: Action) -> None:
     """A number; strictly inside what a sum of probabilities can reach."""
     check_number(bound, "The bound")
-    weights = [one for one in as_mapping(action).values() if not isinstance(one, StateFunction)]
+    weights = [one for one in plain_actions(action).values() if not isinstance(one, StateFunction)]
     quantity_of(action).check_bound(bound, weights, action_sum(action))
 
 

@@ -23,7 +23,7 @@ from handrail.constraints.checks import (
     check_priority,
     check_where,
 )
-from handrail.constraints.constraint import Violated, make_rows, set_default_name
+from handrail.constraints.constraint import Constraint, Violated, make_rows, set_default_name
 from handrail.constraints.pair import Difference, Paired, Twin, one_of
 from handrail.constraints.rows import Rows
 from handrail.errors import InvalidConstraint
@@ -37,6 +37,7 @@ from handrail.policies import (
     GaussianPolicy,
     LayerArrays,
     Layers,
+    MeanAndStd,
     Policy,
     Quantity,
     quantity_called,
@@ -184,6 +185,11 @@ class CloseTo(Paired):
                 "GreedyPolicy has values, of which only the order decides. Say which action it "
                 "takes: Prefer(action, by=…, where=…)."
             )
+        if isinstance(self.quantity, MeanAndStd):
+            raise InvalidConstraint(
+                "CloseTo: of a policy whose standard deviation varies, no distance is known. Bound "
+                "its means and deviations: Between(lower, upper, Mean(0), where)."
+            )
         if isinstance(self.quantity, BranchProbability):
             raise InvalidConstraint(
                 "CloseTo: of a policy with several branches, no distance is known. Bound the "
@@ -220,6 +226,17 @@ class CloseTo(Paired):
     @override
     def twin(self) -> Twin:
         return Twin(policy=self._frozen.policy, precision=self._frozen.precision)
+
+    @override
+    def for_policy(self, policy: Policy) -> Constraint:
+        """Itself, if both are of a kind."""
+        if isinstance(policy.quantity, MeanAndStd):
+            raise InvalidConstraint(
+                f"{self.name!r} keeps a policy near another one, but the standard deviation of "
+                "this one varies, and that of the other does not. Keep a policy of one standard "
+                "deviation there, or bound the means: Between(lower, upper, Mean(0), where)."
+            )
+        return self
 
     @override
     def differences(self, n_actions: int) -> list[Difference]:

@@ -20,7 +20,7 @@ from handrail.constraints.amount import Amount, Asked, Demand
 from handrail.constraints.rows import Rows
 from handrail.errors import ActionSum, InvalidConstraint
 from handrail.formulas import StateFunction, function_from
-from handrail.policies import MEAN, PROBABILITY, BranchProbability, Policy, Quantity, sizes_of
+from handrail.policies import MEAN, PROBABILITY, STD, BranchProbability, Policy, Quantity, sizes_of
 from handrail.regions import Place, Points, Region, region_from
 
 
@@ -28,6 +28,22 @@ from handrail.regions import Place, Points, Region, region_from
 @dataclass(frozen=True)
 class Mean:
     """The mean of a continuous action, wherever a constraint takes an action.
+
+    Args:
+        dimension: of the action: an index, or {dimension: weight} for a weighted sum; a weight may
+            depend on the state.
+    """
+
+    dimension: int | Mapping[int, Amount]
+
+
+@final
+@dataclass(frozen=True)
+class Std:
+    """The standard deviation of a continuous action, wherever a bound takes an action.
+
+    In the units of the action, of a policy whose noise depends on the state
+    (`VaryingGaussianPolicy`).
 
     Args:
         dimension: of the action: an index, or {dimension: weight} for a weighted sum; a weight may
@@ -74,13 +90,15 @@ class Branch:
         return sum(self.space[: self.branch])
 
 
-Action = int | Mapping[int, Amount] | Mean | Branch
+Action = int | Mapping[int, Amount] | Mean | Std | Branch
 
 
 def quantity_of(action: Action) -> Quantity:
     """What the action says it is of; else the probability of a discrete one."""
     if isinstance(action, Branch):
         return BranchProbability(action.space)
+    if isinstance(action, Std):
+        return STD
     return MEAN if isinstance(action, Mean) else PROBABILITY
 
 
@@ -91,6 +109,8 @@ def action_about(quantity: Quantity, plain: int | Mapping[int, Amount]) -> Actio
     """
     if isinstance(quantity, BranchProbability):
         return _in_branch(quantity, plain)
+    if quantity == STD:
+        return Std(plain)
     return Mean(plain) if quantity == MEAN else plain
 
 
@@ -112,7 +132,7 @@ def plain_action(action: Action) -> int | Mapping[int, Amount]:
     """As it was written, without what it is of."""
     if isinstance(action, Branch):
         return action.action
-    return action.dimension if isinstance(action, Mean) else action
+    return action.dimension if isinstance(action, Mean | Std) else action
 
 
 def plain_actions(action: Action) -> Mapping[int, Amount]:
@@ -125,11 +145,18 @@ def with_weights(action: Action, weights: Mapping[int, Amount]) -> Action:
     """The same with other weights of its actions, as they are written."""
     if isinstance(action, Branch):
         return Branch(action.space, action.branch, weights)
+    if isinstance(action, Std):
+        return Std(weights)
     return Mean(weights) if isinstance(action, Mean) else weights
 
 
 def as_mapping(action: Action) -> Mapping[int, Amount]:
     """One action or several, as {action: weight}; of a branch, by their index among all."""
+    if isinstance(action, Std):
+        raise InvalidConstraint(
+            "A standard deviation can be bounded, by AtLeast, AtMost, Equal and Between; Std "
+            "stands nowhere else."
+        )
     first = action.first if isinstance(action, Branch) else 0
     return {first + index: weight for index, weight in plain_actions(action).items()}
 
@@ -138,6 +165,8 @@ def action_sum(action: Action) -> ActionSum:
     """For messages: 'action 1', '0.5·action 0 + action 2', 'mean action 0', 'branch 1 action 0'."""
     if isinstance(action, Branch):
         return ActionSum(plain_actions(action), f"branch {action.branch} action", action.first)
+    if isinstance(action, Std):
+        return ActionSum(plain_actions(action), "std of action", of_name="{}.std")
     noun = "mean action" if isinstance(action, Mean) else "action"
     return ActionSum(as_mapping(action), noun)
 
@@ -301,6 +330,8 @@ def _plain(value: Any) -> Any:
     """A mapping as a list of pairs: JSON knows texts as keys only."""
     if isinstance(value, Mean):
         return {"mean": _plain(value.dimension)}
+    if isinstance(value, Std):
+        return {"std": _plain(value.dimension)}
     if isinstance(value, Branch):
         return {"branch": value.branch, "of": list(value.space), "action": _plain(value.action)}
     if isinstance(value, StateFunction):
@@ -319,6 +350,8 @@ def action_from(plain: Any) -> Action:
     """An action as `describe` told it."""
     if isinstance(plain, Mapping) and "branch" in plain:
         return Branch(plain["of"], plain["branch"], mapping_from(plain["action"]))
+    if isinstance(plain, Mapping) and "std" in plain:
+        return Std(mapping_from(plain["std"]))
     if isinstance(plain, Mapping):
         return Mean(mapping_from(plain["mean"]))
     action: Action = mapping_from(plain)

@@ -100,7 +100,7 @@ def count_drawn(
         actions: (n,) indices, or (n, n_actions) as the environment took them.
         tolerance: the violation that counts as none.
     """
-    n_actions = policy.outputs(states[:1]).shape[1]
+    n_actions = policy.outputs(states[:1]).shape[1]  # and behind them maybe their deviations
     certain = policy.quantity.of_actions(actions, n_actions)
     visited = _Visited.by(states)
     places = [place for one in constraints for place in _places(one, visited, n_actions)]
@@ -221,11 +221,12 @@ def _places(constraint: Constraint, visited: _Visited, n_actions: int) -> list[_
 
 def _places_of_rows(rows: Rows, visited: _Visited) -> list[_Place]:
     """Of constraints that are nothing but rows, as those of a saved learner are."""
-    places = []
+    places, n_outputs = [], rows.weights.shape[1]
     for number, samples in enumerate(rows.samples):
         steps = visited.at(rows.states[samples])
         alone = samples.stop - samples.start == 1 and rows.choice[number] < 0
-        if alone and len(steps):
+        drawn = not rows.weights[samples, rows.quantity.n_actions(n_outputs) :].any()
+        if drawn and alone and len(steps):
             weights = tuple(rows.weights[samples.start].tolist())
             bounds = float(rows.lower[number]), float(rows.upper[number])
             raw = bool(rows.raw[samples.start])

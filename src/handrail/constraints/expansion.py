@@ -12,11 +12,12 @@ from typing import final
 import numpy as np
 
 from handrail._types import Array, Indices
+from handrail.constraints.checks import check_known_action
 from handrail.constraints.constraint import Constraint, PlacedConstraint, Violated
 from handrail.constraints.relation import SWAPPED, Symmetric
 from handrail.constraints.rows import Rows, concatenate
 from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
-from handrail.policies import BranchProbability, Policy
+from handrail.policies import MEAN, STD, BranchProbability, GaussianPolicy, Policy
 from handrail.regions import Region
 
 
@@ -133,7 +134,7 @@ def expand(constraints: Sequence[Constraint], policy: Policy) -> Expansion:
             "a model of Stable-Baselines3, take handrail.sb3.policy_of(model)."
         )
     refuse_wrong_types(constraints)
-    constraints = [one.for_policy(policy) for one in constraints]
+    constraints = _without_kept([one.for_policy(policy) for one in constraints], policy)
     _refuse_repeated_names(constraints)
     _refuse_different_shapes(constraints)
     first = constraints[0]
@@ -151,9 +152,27 @@ def expand(constraints: Sequence[Constraint], policy: Policy) -> Expansion:
     for one in constraints:
         if isinstance(one, PlacedConstraint) and _region(one) is not None:
             refuse_beyond_range(one.rows_at(one.states, n_actions), policy)
-    scale = policy.scale(outputs)[0]
+    scale = policy.margin_scale(outputs)
     regional = tuple(part for one in constraints for part in _sub_regions(one, scale))
     return Expansion(fixed, regional, tuple(one.name for one in at_points))
+
+
+def is_kept_noise(constraint: Constraint, policy: Policy) -> bool:
+    """Whether it bounds noise that is the same everywhere: `for_policy` refuses what is broken."""
+    return constraint.quantity == STD and isinstance(policy, GaussianPolicy)
+
+
+def _without_kept(constraints: Sequence[Constraint], policy: Policy) -> list[Constraint]:
+    """Those that something is to be done for."""
+    left = [one for one in constraints if not is_kept_noise(one, policy)]
+    if not left:
+        raise InvalidConstraint(
+            f"{constraints[0].name!r} is about the standard deviation, which is the same at every "
+            "state of this policy and keeps the bound by itself: there is nothing to hold. Leave "
+            "it out, or let it depend on the state, by a VaryingGaussianPolicy (in a file "
+            "`network: {std_varies: true}`)."
+        )
+    return left
 
 
 def _region(constraint: Constraint) -> Region | None:
@@ -217,7 +236,9 @@ def _refuse_different_shapes(constraints: Sequence[Constraint]) -> None:
 
 def refuse_other_quantity(constraint: Constraint, n_actions: int, policy: Policy) -> None:
     """A constraint on mean actions is none on probabilities, and the other way round."""
-    if constraint.quantity != policy.quantity:
+    if policy.quantity.answers(constraint.quantity):
+        _refuse_noise_as_mean(constraint, n_actions, policy)
+    else:
         if isinstance(constraint, Symmetric):
             branched = isinstance(policy.quantity, BranchProbability)
             remedy = "Bound its probability at both states." if branched else SWAPPED
@@ -229,6 +250,16 @@ def refuse_other_quantity(constraint: Constraint, n_actions: int, policy: Policy
             f"{constraint.name!r} is about {constraint.quantity.subject}, but "
             f"{policy.quantity.request(n_actions)}"
         )
+
+
+def _refuse_noise_as_mean(constraint: Constraint, n_outputs: int, policy: Policy) -> None:
+    """Behind the means of a policy there may be standard deviations, which are no actions."""
+    n_actions = policy.quantity.n_actions(n_outputs)
+    if n_actions == n_outputs or constraint.quantity != MEAN:
+        return
+    beyond = np.flatnonzero(constraint.rows(n_outputs).weights[:, n_actions:].any(axis=0))
+    for one in beyond:
+        check_known_action(constraint.name, n_actions + int(one), n_actions)
 
 
 def refuse_beyond_range(rows: Rows, policy: Policy) -> None:
@@ -246,13 +277,20 @@ def refuse_beyond_range(rows: Rows, policy: Policy) -> None:
             raise InvalidConstraint(
                 f"{rows.labels[k]!r} asks for {asked.format(bound)}, but this network keeps it "
                 f"between {least[k]:g} and {most[k]:g}, whatever its weights. Choose a bound "
-                "inside, or a network without `bounded`."
+                f"inside, or {_wider(rows)}."
             )
+
+
+def _wider(rows: Rows) -> str:
+    if rows.weights[:, rows.weights.shape[1] // 2 :].any() and rows.quantity != MEAN:
+        return "another range of the standard deviation: `std_range`"
+    return "a network without `bounded`"
 
 
 def weighted_range(weights: Array, low: Array, high: Array) -> tuple[Array, Array]:
     """The lowest and highest (n,) of sums with weights (n, n_actions) of outputs in a range."""
-    ends = weights * low, weights * high
+    with np.errstate(invalid="ignore"):  # of what has no end, and no weight
+        ends = [np.where(weights == 0.0, 0.0, weights * end) for end in (low, high)]
     return np.minimum(*ends).sum(axis=1), np.maximum(*ends).sum(axis=1)
 
 

@@ -7,7 +7,8 @@ two alone, and exactly known: with σ the standard deviation and Φ that of the 
 
 and of a range with two ends, the means from which it is likely enough form an interval around its
 middle. So for a policy of given noise it is a bound on its mean, which is held and proven as any
-other. A policy whose noise changes has another bound: whoever holds it asks anew.
+other. A policy whose noise changes has another bound: whoever holds it asks anew. Of a policy whose
+noise depends on the state they are bounds on both (`likely_draws`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ from typing_extensions import override
 
 from handrail._types import Array
 from handrail.constraints.amount import Demand, check_number
-from handrail.constraints.checks import check_actions, check_priority, check_where
+from handrail.constraints.checks import (
+    check_actions,
+    check_known_action,
+    check_priority,
+    check_where,
+)
 from handrail.constraints.constraint import (
     Constraint,
     Mean,
@@ -34,15 +40,20 @@ from handrail.constraints.constraint import (
     as_mapping,
     set_default_name,
 )
+from handrail.constraints.likely_draws import DrawnBound, LikelyDraws
 from handrail.constraints.output_bounds import AtLeast, AtMost, Between
 from handrail.constraints.rows import Rows
 from handrail.errors import InvalidConstraint
 from handrail.formulas import StateFunction
-from handrail.policies import MEAN, GaussianPolicy, Policy, Quantity
+from handrail.policies import MEAN, GaussianPolicy, MeanAndStd, Policy, Quantity
 from handrail.regions import Place
 
 # Of what was computed with: bounds on means are taken so much stricter, for rounding's sake.
 _ROUNDING = 1e-12
+
+# Of a range with two ends, where noise depends on the state: so many lines on each side of it, up
+# to so near to the noise with which it cannot hold.
+_CHORDS, _NEAR = 6, 1e-6
 
 
 @final
@@ -108,6 +119,8 @@ class LikelyWithin(PlacedConstraint):
     @override
     def for_policy(self, policy: Policy) -> Constraint:
         """The bound on the mean that says the same, for the noise that the policy has now."""
+        if isinstance(policy.quantity, MeanAndStd):
+            return self._for_noise(policy.quantity)
         if policy.quantity != MEAN:
             return self  # refused by whoever compares quantities
         if not isinstance(policy, GaussianPolicy):
@@ -124,6 +137,68 @@ class LikelyWithin(PlacedConstraint):
         if not math.isfinite(lower):
             return AtMost(upper, action, *others)
         return Between(lower, upper, action, *others)
+
+    def _for_noise(self, decided: MeanAndStd) -> LikelyDraws:
+        """Bounds on mean and deviation together, where the latter depends on the state."""
+        weights = {index: float(one) for index, one in as_mapping(self.action).items() if one}  # type: ignore[arg-type]
+        for index in weights:
+            check_known_action(self.name, index, decided.dimensions)
+        if len(weights) > 1:
+            raise InvalidConstraint(
+                f"{self.name!r} is about a sum of drawn actions, but their standard deviations "
+                "depend on the state, and that of the sum is not linear in them. Ask for each "
+                "dimension by itself, or take a GaussianPolicy, whose noise is the same everywhere."
+            )
+        ((index, weight),) = weights.items()
+        size = abs(weight)
+        sums = self._sums(size * decided.least[index], size * decided.most[index])
+        bounds = [DrawnBound(index, weight, size * noise, low, high) for noise, low, high in sums]
+        return LikelyDraws(
+            self, (self.low, self.high), bounds, decided, self.where, self.name, self.priority
+        )
+
+    def _sums(self, least: float, most: float) -> list[tuple[float, float, float]]:
+        """(noise, lower, upper) of lower ≤ mean + noise · deviation ≤ upper."""
+        ends = [abs(one) for one in (self.low, self.high) if math.isfinite(one)]
+        if len(ends) < 2:
+            deviations = -float(ndtri(1.0 - self.probability))
+            spare = _ROUNDING * ((abs(deviations) + 1.0) * most + max(ends))
+            noise = -deviations if math.isfinite(self.low) else deviations
+            return [(noise, self.low + spare, self.high - spare)]
+        self._refuse_less_than_half()
+        middle = 0.5 * (self.low + self.high)
+        return [
+            one
+            for slope, room in self._chords(least, most)
+            for one in ((slope, -math.inf, middle + room), (-slope, middle - room, math.inf))
+        ]
+
+    def _chords(self, least: float, most: float) -> list[tuple[float, float]]:
+        """(slope, room) of |mean - middle| ≤ room - slope · deviation, below what is allowed.
+
+        Close to the most noise with which it can hold, where the last of the means vanish as a
+        square root does, they are shorter.
+        """
+        rest = 1.0 - self.probability
+        half = 0.5 * (self.high - self.low) - _ROUNDING * (abs(self.low) + abs(self.high))
+        self._range_of_means(least, least)  # refused if even the least is too much
+        largest = min(most, max(half / -float(ndtri(0.5 * rest)), least) * (1.0 - _NEAR))
+        if not least < largest:
+            self._range_of_means(most, most)  # refused: only the least itself would do
+        shares = 1.0 - (1.0 - np.linspace(0.0, 1.0, _CHORDS + 1)) ** 2
+        deviations = least + shares * (largest - least)
+        room = np.array([(_farthest_aside(half / one, rest) or 0.0) * one for one in deviations])
+        slopes = -np.diff(room) / np.diff(deviations)
+        return list(
+            zip(slopes.tolist(), (room[:-1] + slopes * deviations[:-1]).tolist(), strict=True)
+        )
+
+    def _refuse_less_than_half(self) -> None:
+        if self.probability < 0.5:
+            raise InvalidConstraint(
+                f"{self.name!r} asks for less than one half, which more noise may meet or break. "
+                "Ask for more of a policy that learns its standard deviation, or for one end."
+            )
 
     def _deviation(self, of_each: Array) -> float:
         """Of the weighted sum: its dimensions are drawn independently."""
@@ -152,11 +227,8 @@ class LikelyWithin(PlacedConstraint):
             ends = [abs(one) for one in (self.low, self.high) if math.isfinite(one)]
             inwards += _ROUNDING * (abs(inwards) + deviation + max(ends))
             return self.low + inwards, self.high - inwards
-        if least < most and self.probability < 0.5:
-            raise InvalidConstraint(
-                f"{self.name!r} asks for less than one half, which more noise may meet or break. "
-                "Ask for more of a policy that learns its standard deviation, or for one end."
-            )
+        if least < most:
+            self._refuse_less_than_half()
         middle, half = 0.5 * (self.low + self.high), 0.5 * (self.high - self.low)
         half -= _ROUNDING * (abs(self.low) + abs(self.high))
         aside = _farthest_aside(half / deviation, rest)

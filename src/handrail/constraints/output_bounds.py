@@ -7,7 +7,7 @@ depends on where it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, final
 
@@ -33,12 +33,15 @@ from handrail.constraints.checks import (
 )
 from handrail.constraints.constraint import (
     Action,
+    Constraint,
     PlacedConstraint,
+    Std,
     action_from,
     action_sum,
     amount_from,
     as_mapping,
     plain_action,
+    plain_actions,
     quantity_of,
     rows_of_demands,
     set_default_name,
@@ -48,7 +51,7 @@ from handrail.constraints.rows import Rows
 from handrail.constraints.words import state_in_words
 from handrail.errors import InvalidConstraint, Phrase
 from handrail.formulas import StateFunction
-from handrail.policies import Quantity
+from handrail.policies import STD, GaussianPolicy, Policy, Quantity
 from handrail.regions import Place, Region
 
 # States of a region at which a function of the state is looked at before anything is held to it.
@@ -76,7 +79,7 @@ class Bounded(PlacedConstraint):
     @override
     def depends_on_state(self) -> bool:
         """Whether a bound or a weight does."""
-        amounts = (*self.bounds, *as_mapping(self.action).values())
+        amounts = (*self.bounds, *plain_actions(self.action).values())
         return any(isinstance(one, StateFunction) for one in amounts)
 
     def __post_init__(self) -> None:
@@ -108,7 +111,7 @@ class Bounded(PlacedConstraint):
 
     def _check_at(self, states: Array) -> None:
         """What it says at some states must be possible there."""
-        known = [amounts_at(one, states) for one in as_mapping(self.action).values()]
+        known = [amounts_at(one, states) for one in plain_actions(self.action).values()]
         lower, upper = (amounts_at(one, states) for one in self.bounds)
         # The first is the weight of all actions that are not named.
         weights = np.stack(np.broadcast_arrays(np.zeros(len(states)), *known), axis=1)
@@ -161,15 +164,66 @@ class Bounded(PlacedConstraint):
     @override
     def demands(self, n_actions: int) -> tuple[Demand]:
         """A single one."""
-        actions = as_mapping(self.action)
-        for index in actions:
-            check_known_action(self.name, index, n_actions)
+        actions = self._columns(n_actions)
         weights = tuple(actions.get(index, 0.0) for index in range(n_actions))
         demand = Demand(weights, *self.bounds, self.quantity)
         if not self.depends_on_state:
             numbers = np.array(weights, dtype=np.float64)
             self.quantity.check_weights(numbers, self.bounds, self.name)  # type: ignore[arg-type]
         return (demand,)
+
+    def _columns(self, n_outputs: int) -> Mapping[int, Amount]:
+        """Its weights, by the output that each is of; standard deviations are behind all means."""
+        n_actions = n_outputs // 2 if isinstance(self.action, Std) else n_outputs
+        first = n_outputs - n_actions
+        actions = plain_actions(self.action) if first else as_mapping(self.action)
+        for index in actions:
+            check_known_action(self.name, index, n_actions)
+        return {first + index: weight for index, weight in actions.items()}
+
+    @override
+    def for_policy(self, policy: Policy) -> Constraint:
+        """Itself; of noise that is the same at every state, refused if it is not kept anyway."""
+        if self.quantity != STD or policy.quantity.answers(STD):
+            return self
+        if isinstance(policy, GaussianPolicy):
+            self._check_kept(policy)
+        elif policy.quantity.is_continuous:
+            raise InvalidConstraint(
+                f"{self.name!r} is about the standard deviation of drawn actions, but a "
+                f"{type(policy).__name__} has none in units of the action: TD3 draws nothing, and "
+                "SAC before its tanh. Bound the mean instead: Mean(0), with room for the noise."
+            )
+        return self
+
+    def _check_kept(self, policy: GaussianPolicy) -> None:
+        """By every standard deviation that the policy can come to, at every state for certain."""
+        of_all = max(plain_actions(self.action)) + 1  # one number may stand for all dimensions
+        least, most = (
+            np.broadcast_to(one, one.size if one.ndim else of_all) for one in policy.std_range
+        )
+        asked = self.demands(2 * len(least))[0].at(self.states)
+        weights = asked.weights[:, len(least) :]
+        lowest = np.minimum(weights * least, weights * most).sum(axis=1)
+        highest = np.maximum(weights * least, weights * most).sum(axis=1)
+        broken = np.maximum(asked.lower - lowest, highest - asked.upper) > 0.0
+        if not broken.any() and not (self.depends_on_state and self.region is not None):
+            return
+        known = (
+            f"{most.tolist()}"
+            if (least == most).all()
+            else (f"anything from {least.tolist()} to {most.tolist()}")
+        )
+        raise InvalidConstraint(
+            f"{self.name!r} is about the standard deviation, which is the same at every state of "
+            f"this policy: {known}. Let it depend on the state, by a VaryingGaussianPolicy (in a "
+            "file `network: {std_varies: true}`), or declare one that keeps the bound everywhere."
+        )
+
+    @override
+    def asked_of_actions(self, n_actions: int) -> Sequence[Demand] | None:
+        """Nothing, if it is about noise: a single action has none."""
+        return None if self.quantity == STD else self.demands(n_actions)
 
     def asked_at(self, states: Array, n_actions: int) -> Asked:
         """In numbers, at each of these states; once, if it is the same everywhere."""
@@ -185,6 +239,32 @@ class Bounded(PlacedConstraint):
     def from_description(cls, values: Mapping[str, Any]) -> Self:
         given = {name: amount_from(one) for name, one in values.items()}
         return cls(**{**given, "action": action_from(values["action"])})
+
+
+def noise_range(constraints: Sequence[Constraint], n_actions: int) -> tuple[Array, Array] | None:
+    """(least, most) that one standard deviation for all states must keep, (n_actions,) each.
+
+    By bounds that are numbers, on one dimension each; None if there are none.
+    """
+    least, most = np.zeros(n_actions), np.full(n_actions, np.inf)
+    for one in constraints:
+        if isinstance(one, Bounded) and one.quantity == STD and not one.depends_on_state:
+            actions = plain_actions(one.action)
+            index = max(actions)
+            if list(actions.values()) == [1.0] and index < n_actions:
+                lower, upper = one.bounds
+                least[index] = max(least[index], float(lower))  # type: ignore[arg-type]
+                most[index] = min(most[index], float(upper))  # type: ignore[arg-type]
+    if not (least > 0.0).any() and not np.isfinite(most).any():
+        return None
+    if (least > most).any():
+        at = int((least > most).argmax())
+        raise InvalidConstraint(
+            f"Constraints ask for a standard deviation of action {at} of at least {least[at]:g} "
+            f"and of at most {most[at]:g}, but it is the same at every state of this policy. Leave "
+            "one of them out."
+        )
+    return least, most
 
 
 def _settled(action: Action) -> Action:
@@ -213,8 +293,9 @@ class AtLeast(Bounded):
         bound: strictly between 0 and 1 for the probability of one action; any for a mean action. A
             number, an `Affine` or a `Formula` of the state, or a Python function of states
             (n, n_coordinates) that returns (n,) numbers.
-        action: an index, or {action: weight} for a weighted sum over actions; `Mean` of either for
-            continuous actions. Weights may depend on the state as the bound does.
+        action: an index, or {action: weight} for a weighted sum over actions; of continuous
+            actions `Mean` of either, or `Std` for how widely they are drawn. Weights may depend on
+            the state as the bound does.
         where: the states: Points, or a region (Box, Ball, Polytope, Curve, Union).
         name: for tables and messages; made from the other fields when left out.
         priority: how much more than others this one matters when constraints are soft.

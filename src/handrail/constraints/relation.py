@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Self, final
 
@@ -33,7 +34,7 @@ from handrail.constraints.constraint import (
 from handrail.constraints.pair import Difference, Paired, Twin, one_of
 from handrail.constraints.rows import Rows
 from handrail.errors import InvalidConstraint
-from handrail.policies import Quantity
+from handrail.policies import MeanAndStd, Policy, Quantity
 from handrail.regions import Place, Points
 
 SWAPPED = (
@@ -180,6 +181,7 @@ class Symmetric(Paired):
     name: str = ""
     priority: float = 1.0
     _matrix: Array = field(init=False, repr=False, compare=False)
+    _noises: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
         check_where(self.where)
@@ -248,7 +250,18 @@ class Symmetric(Paired):
         one other.
         """
         follows = self.quantity.adds_up and (n_actions == 2 or self.within == 0.0)
-        return [self._difference(one, n_actions) for one in range(n_actions - follows)]
+        return [
+            self._difference(one, n_actions) for one in range(n_actions - follows - self._noises)
+        ]
+
+    @override
+    def for_policy(self, policy: Policy) -> Constraint:
+        """Of means alone, where standard deviations are behind them."""
+        if not isinstance(policy.quantity, MeanAndStd):
+            return self
+        of_means = copy(self)
+        object.__setattr__(of_means, "_noises", policy.quantity.dimensions)
+        return of_means
 
     def _difference(self, action: int, n_actions: int) -> Difference:
         image = self._images.get(action, action)

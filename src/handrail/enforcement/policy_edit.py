@@ -245,7 +245,10 @@ def _clipping(
         raise InvalidArgument(
             f"limits are those of continuous actions; {policy.quantity.plural} have none."
         )
-    low, high = action_limits(limits, policy.outputs(references.states[:1]).shape[1])
+    n_outputs = policy.outputs(references.states[:1]).shape[1]
+    low, high = action_limits(limits, policy.quantity.n_actions(n_outputs))
+    unlimited = np.full(n_outputs - len(low), np.inf)  # noise is not clipped
+    low, high = np.append(low, -unlimited), np.append(high, unlimited)
     return lambda outputs: np.clip(outputs, low, high)
 
 

@@ -342,7 +342,8 @@ class Influence:
         quantity: what the policy decides: probabilities, or mean actions.
         largest_change: of any output, at any of them.
         at: (*observation_shape), the state where it is.
-        action: whose output changed most there; of two probabilities the second.
+        action: whose output changed most there; of two probabilities the second. Standard
+            deviations count on behind the last action.
         mean_before: that output before, averaged over the states.
         mean_after: the same after.
         mean_change: the largest change of an output at a state, averaged over states.
@@ -378,17 +379,19 @@ class Influence:
             observations: their names, in the environment's order.
             actions: their names.
         """
+        kind, action = self.quantity.part(self.action)
         return (
-            f"{self.quantity.of_named(actions[self.action])} {self.mean_before:.2f} → "
+            f"{kind.of_named(actions[action])} {self.mean_before:.2f} → "
             f"{self.mean_after:.2f} on average, at most {self.largest_change:.2g} at "
             f"{state_in_words(self.at, observations)}"
         )
 
     def __str__(self) -> str:
         states = counted(self.states, "reference state")
+        kind, action = self.quantity.part(self.action)
         text = (
-            f"On {states} ({self.origin}): the largest change of a {self.quantity.noun} is "
-            f"{self.largest_change:.2g}, of action {self.action} at "
+            f"On {states} ({self.origin}): the largest change of a {kind.noun} is "
+            f"{self.largest_change:.2g}, of action {action} at "
             f"{state_in_words(self.at)}; on average {self.mean_change:.2g}"
         )
         share = self.share_of_changed_choices

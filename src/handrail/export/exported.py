@@ -140,7 +140,7 @@ class Exportable:
         report = constraint_report(policy, stated, allowed)
         compared = _states_to_compare(policy, stated, states)
         _check_names("observations", observations, compared[0].size)
-        n_actions = policy.raw(compared).shape[1]
+        n_actions = policy.quantity.n_actions(policy.raw(compared).shape[1])
         _check_names("actions", actions, n_actions)
         metadata = {
             "handrail": VERSION,

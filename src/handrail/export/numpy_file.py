@@ -22,7 +22,15 @@ from handrail.export.exported import (
     write_compared,
 )
 from handrail.export.opened_export import of_numpy
-from handrail.policies import ACTIVATIONS, IDENTITY, BranchProbability, Layers, Policy, Refusal
+from handrail.policies import (
+    ACTIVATIONS,
+    IDENTITY,
+    BranchProbability,
+    Layers,
+    MeanAndStd,
+    Policy,
+    Refusal,
+)
 from handrail.proof import Budget
 from handrail.rulebook import AnyConstraints
 
@@ -46,6 +54,10 @@ def outputs(file, states):  # file = dict(np.load("policy.npz")), states (n, n_o
     for k, activation in enumerate(file["activations"]):
         z = z @ file[f"weight_{{k}}"] + file[f"bias_{{k}}"]
         z = F[activation](z + states @ file[f"gain_{{k}}"] if f"gain_{{k}}" in file else z)
+    if "std_range" in file:  # (2, n_actions): the least and the most; noise behind the means
+        mean, noise, (least, most) = *np.split(z, 2, axis=1), file["std_range"]
+        std = (least + most) / 2 + (most - least) / 2 * np.tanh(noise)
+        return np.hstack([mean, np.clip(std, least, most)])
     branches = np.split(z, np.cumsum(file.get("branches", ()))[:-1], axis=1)
     chances = [np.exp(b - np.logaddexp.reduce(b, 1, keepdims=True)) for b in branches]
     return np.hstack(chances) if "probability" in str(file["outputs"]) else z
@@ -69,8 +81,9 @@ def export_numpy(
 
     For networks of Linear layers and activations. The file holds `weight_k`, `bias_k`,
     `activations`, `outputs` ("probability", "mean" or "value"), and `metadata`, a JSON text; of
-    several branches of actions their sizes, too, `branches`. No pickle. Weights are as precise as
-    the policy's, the loader computes in float64. Arguments as for
+    several branches of actions their sizes, too, `branches`; of noise that depends on the state
+    `std_range`, and then the loader returns means, and behind them standard deviations. No pickle.
+    Weights are as precise as the policy's, the loader computes in float64. Arguments as for
     `export_onnx`.
     """
     file = check_ending(path, ".npz")
@@ -80,6 +93,8 @@ def export_numpy(
     arrays = {**_arrays(policy.module), "outputs": np.array(policy.quantity.full_name)}
     if isinstance(policy.quantity, BranchProbability):
         arrays["branches"] = np.array(policy.quantity.sizes)
+    if isinstance(policy.quantity, MeanAndStd):
+        arrays["std_range"] = np.array([policy.quantity.least, policy.quantity.most])
 
     def run(states: Array) -> Array:
         namespace: dict[str, Any] = {}

@@ -27,7 +27,7 @@ from handrail.export.exported import (
 )
 from handrail.export.onnx_chain import INPUT, LEAKY
 from handrail.export.opened_export import of_onnx
-from handrail.policies import Policy, Quantity
+from handrail.policies import MeanAndStd, Policy, Quantity
 from handrail.proof import Budget
 from handrail.rulebook import AnyConstraints
 
@@ -107,6 +107,25 @@ class _WithProbabilities(nn.Module):
         return logits, torch.cat(each, dim=-1)
 
 
+@final
+class _WithStd(nn.Module):
+    """The network as means, and standard deviations in their range."""
+
+    least: Tensor
+    most: Tensor
+
+    def __init__(self, module: nn.Module, quantity: MeanAndStd, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.network = module
+        self.register_buffer("least", torch.tensor(quantity.least, dtype=dtype))
+        self.register_buffer("most", torch.tensor(quantity.most, dtype=dtype))
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        mean, noise = self.network(observations).chunk(2, dim=-1)
+        middle, half = 0.5 * (self.least + self.most), 0.5 * (self.most - self.least)
+        return mean, (middle + half * torch.tanh(noise)).clamp(self.least, self.most)
+
+
 def _running(subject: Exportable, float32: bool) -> tuple[Any, str, Callable[[Array], Array]]:
     """The model, its precision, and its outputs by onnxruntime."""
     from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as Missing
@@ -128,10 +147,12 @@ def _in_precision(
     from onnxruntime import InferenceSession, SessionOptions
 
     precision = str(dtype).removeprefix("torch.")
-    names = subject.policy.quantity.stages
-    traced = (
-        _WithProbabilities(module, subject.policy.quantity) if "probabilities" in names else module
-    )
+    quantity = subject.policy.quantity
+    names = quantity.stages
+    traced = _WithProbabilities(module, quantity) if "probabilities" in names else module
+    shown = list(names[-1:])
+    if isinstance(quantity, MeanAndStd):
+        traced, shown = _WithStd(module, quantity, dtype), list(names)
     model = _traced(traced, torch.as_tensor(subject.states[:2], dtype=dtype), names)
     options = SessionOptions()
     options.intra_op_num_threads = 1
@@ -140,8 +161,8 @@ def _in_precision(
     )
 
     def run(states: Array) -> Array:
-        (outputs,) = session.run([names[-1]], {INPUT: states.astype(precision)})
-        return np.asarray(outputs, dtype=np.float64)
+        outputs = session.run(shown, {INPUT: states.astype(precision)})
+        return np.concatenate(outputs, axis=1).astype(np.float64)
 
     return model, precision, run
 
@@ -194,7 +215,9 @@ def _keep_slopes(graph: Any) -> None:
 
 
 def _name(module: nn.Module) -> str:
-    return type(module.network if isinstance(module, _WithProbabilities) else module).__name__
+    return type(
+        module.network if isinstance(module, _WithProbabilities | _WithStd) else module
+    ).__name__
 
 
 @contextmanager

@@ -32,10 +32,12 @@ from handrail.policies import (
     GaussianPolicy,
     GreedyPolicy,
     Layers,
+    MeanAndStd,
     Policy,
     Quantity,
     Refusal,
     Residual,
+    VaryingGaussianPolicy,
     quantity_called,
 )
 
@@ -89,6 +91,9 @@ def of_numpy(content: bytes, name: str) -> OpenedExport:
         quantity = quantity_called(str(file["outputs"]))
         if list(file.get("branches", ())) != list(getattr(quantity, "sizes", ())):
             raise ValueError("branches")
+        said = np.array([getattr(quantity, end, ()) for end in ("least", "most")])
+        if not np.array_equal(file.get("std_range", np.zeros((2, 0))), said):
+            raise ValueError("std_range")
     except (ValueError, KeyError, OSError, TypeError) as error:
         raise InvalidPolicy(f"{name} is no file of `export_numpy`, or it is damaged.") from error
     parts: list[nn.Module] = []
@@ -136,6 +141,8 @@ def _policy(parts: Sequence[nn.Module], quantity: Quantity, metadata: Mapping[st
     module = nn.Sequential(*parts)
     if quantity == VALUE:
         return GreedyPolicy(module)
+    if isinstance(quantity, MeanAndStd):
+        return VaryingGaussianPolicy(module, quantity.least, quantity.most)
     if isinstance(quantity, BranchProbability):
         return BranchedPolicy(module, quantity.sizes)
     if quantity == PROBABILITY:

@@ -43,9 +43,11 @@ from handrail.policies import (
     BranchedPolicy,
     CategoricalPolicy,
     GaussianPolicy,
+    MeanAndStd,
     Policy,
     Quantity,
     Spaces,
+    VaryingGaussianPolicy,
     load_weights,
     pack_policy,
     quantity_called,
@@ -192,6 +194,10 @@ class PackedPolicy:
             raise InvalidRun(
                 f"The saved policy has {saved} actions, but the environment acts in {actions}."
             )
+        if isinstance(self.quantity, MeanAndStd):
+            ends = self.quantity.least, self.quantity.most
+            network = self.architecture.build(observations.shape, 2 * len(ends[0]), seed=0)
+            return VaryingGaussianPolicy(network, *ends)
         if isinstance(actions, gym.spaces.Box):
             network = self.architecture.build(observations.shape, int(actions.shape[0]), seed=0)
             assert self.std is not None  # a Gaussian has one
@@ -209,6 +215,11 @@ class PackedPolicy:
 
     def load_into(self, policy: Policy) -> None:
         """Copy the weights, and noise that is learned; else it must be what it was."""
+        if policy.quantity != self.quantity:
+            raise InvalidRun(
+                f"The saved policy decides by {self.quantity.full_name}, but the policy that was "
+                f"passed by {policy.quantity.full_name}. Pass one that is as the saved one was."
+            )
         if _std_range_of(policy) != self.std_range:
             raise InvalidRun(
                 f"The saved policy {_in_words(self.std_range)}, but the policy that was passed "

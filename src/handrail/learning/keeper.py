@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, final
@@ -11,7 +12,7 @@ import gymnasium as gym
 from numpy.typing import ArrayLike, NDArray
 
 from handrail._threads import one_thread
-from handrail.constraints import Amount, Bounded, Tolerance, expand
+from handrail.constraints import Amount, Bounded, Tolerance, expand, noise_range
 from handrail.enforcement import (
     Enforcement,
     Enforcer,
@@ -23,7 +24,7 @@ from handrail.enforcement import (
 )
 from handrail.errors import UnsatisfiedConstraints
 from handrail.learning.lookout import Lookout
-from handrail.policies import Policy
+from handrail.policies import GaussianPolicy, Policy
 from handrail.rulebook import (
     AnyConstraints,
     constraints_of,
@@ -146,7 +147,9 @@ class Keeper:
     ) -> None:
         self.policy, self._terms = policy, terms
         self.constraints = given = constraints_of(terms.constraints, spaces)
-        self.enforcer = self._made_enforcer()
+        with self._bounded_noise() as take_back:
+            self.enforcer = self._made_enforcer()
+        take_back()  # until it is held
         first = references_before_experience(terms.references, spaces[0], terms.constraints)
         names = observation_names(terms.constraints)
         self._rail = Rail(self.enforcer, given, first, terms.reach, ADVICE_AT_FIRST, names)
@@ -163,6 +166,22 @@ class Keeper:
         """On means, of the constraints whose bounds are those of the policy's noise."""
         asked = [(one, one.for_policy(self.policy)) for one in self.constraints]
         return [new.bounds for one, new in asked if new is not one and isinstance(new, Bounded)]
+
+    @contextmanager
+    def _bounded_noise(self) -> Iterator[Callable[[], None]]:
+        """Bounds on noise that is the same everywhere are kept by moving it, wherever they hold.
+
+        Whatever is raised inside, it comes out as it was; what takes it back is given.
+        """
+        policy, take_back = self.policy, _nothing
+        if isinstance(policy, GaussianPolicy) and policy.follows_std:
+            found = noise_range(self.constraints, policy.std.size)
+            take_back = _nothing if found is None else policy.bound_std(*found)
+        try:
+            yield take_back
+        except BaseException:
+            take_back()
+            raise
 
     def _follow_noise(self) -> None:
         """Whoever trains the policy changes its noise, too, and with it what is asked of means."""
@@ -205,7 +224,7 @@ class Keeper:
             before: its worst violation now, if a `look` has found it.
         """
         start = perf_counter()
-        with one_thread():
+        with one_thread(), self._bounded_noise():
             self._follow_noise()
             result = self._rail.keep(self.policy) if before is None else None
             if before is None:
@@ -213,11 +232,11 @@ class Keeper:
                 before = known.worst_violation
             if result is None:
                 result = self._rail.hold(self.policy)
-        if not result.satisfied:
-            raise UnsatisfiedConstraints(
-                f"After {timesteps} timesteps the constraints could not be made to hold; the "
-                f"policy is as {trainer} left it. {result.reason}"
-            )
+            if not result.satisfied:
+                raise UnsatisfiedConstraints(
+                    f"After {timesteps} timesteps the constraints could not be made to hold; the "
+                    f"policy is as {trainer} left it. {result.reason}"
+                )
         influence = result.influence
         holding = Holding(
             timesteps=timesteps,
@@ -243,3 +262,7 @@ class Keeper:
     def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what was remembered."""
         self._rail.recall(memory)
+
+
+def _nothing() -> None:
+    """To be taken back."""

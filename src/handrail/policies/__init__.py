@@ -17,7 +17,6 @@ from handrail.policies.activation import (
 from handrail.policies.branched_policy import (
     BranchedPolicy,
     BranchProbability,
-    quantity_called,
     sizes_of,
 )
 from handrail.policies.categorical import CategoricalPolicy, as_categorical
@@ -35,6 +34,7 @@ from handrail.policies.policy import ROWS_PER_PASS, Actions, Policy
 from handrail.policies.quantity import (
     MEAN,
     PROBABILITY,
+    STD,
     VALUE,
     Coordinates,
     Quantity,
@@ -55,6 +55,11 @@ from handrail.policies.spaces import (
     takes_as_drawn,
 )
 from handrail.policies.twin_network import TwinNetwork
+from handrail.policies.varying_gaussian import (
+    MeanAndStd,
+    VaryingGaussianPolicy,
+    quantity_called,
+)
 
 __all__ = [
     "ACTIVATIONS",
@@ -63,6 +68,7 @@ __all__ = [
     "PROBABILITY",
     "RELU",
     "ROWS_PER_PASS",
+    "STD",
     "VALUE",
     "Actions",
     "Activation",
@@ -79,6 +85,7 @@ __all__ = [
     "GreedyPolicy",
     "LayerArrays",
     "Layers",
+    "MeanAndStd",
     "MeanPolicy",
     "NearRectifier",
     "Normaliser",
@@ -96,6 +103,7 @@ __all__ = [
     "Tensors",
     "TwinNetwork",
     "Twinned",
+    "VaryingGaussianPolicy",
     "action_limits",
     "as_categorical",
     "check_fit",

@@ -24,7 +24,7 @@ from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.policies.categorical import softmax
 from handrail.policies.network import Given, architecture_of
 from handrail.policies.policy import Actions, Policy
-from handrail.policies.quantity import PROBABILITY, Quantity, quantity_named
+from handrail.policies.quantity import PROBABILITY, Quantity
 from handrail.policies.scaler import Scale, input_scaling
 from handrail.policies.spaces import branched_spaces, branches_of
 
@@ -318,9 +318,9 @@ def sizes_of(space: gym.Space[Any] | Sequence[int]) -> tuple[int, ...]:
     return tuple(int(one) for one in space)
 
 
-def quantity_called(full_name: str) -> Quantity:
-    """By its name in files, with all that belongs to it."""
+def branches_called(full_name: str) -> BranchProbability | None:
+    """By its name in files; None of another quantity."""
     read = re.fullmatch(rf"{BranchProbability.name} \[(\d+(?:, \d+)*)\]", full_name)
     if read is None:
-        return quantity_named(full_name)
+        return None
     return BranchProbability(tuple(map(int, read[1].split(", "))))

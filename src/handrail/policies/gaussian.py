@@ -39,16 +39,7 @@ class GaussianPolicy(MeanPolicy):
 
     def __init__(self, module: nn.Module, std: float | Sequence[float]) -> None:
         super().__init__(module)
-        try:
-            self._std = np.array(std, dtype=np.float64)
-        except (TypeError, ValueError):
-            self._std = np.array(np.nan)
-        sound = np.isfinite(self._std).all() and (self._std > 0.0).all()
-        if self._std.ndim > 1 or not self._std.size or not sound:
-            raise InvalidPolicy(
-                f"The standard deviation must be a positive number, or one for each dimension of "
-                f"the action, but got {std!r}."
-            )
+        self._std = checked_std(std)
         self._log_std: Tensor | None = None
         self._range: tuple[Array, Array] | None = None
 
@@ -121,6 +112,43 @@ class GaussianPolicy(MeanPolicy):
         return policy
 
     @property
+    def follows_std(self) -> bool:
+        """Whether the standard deviation belongs to whoever trains the policy."""
+        return self._log_std is not None
+
+    def bound_std(self, least: Array, most: Array) -> Callable[[], None]:
+        """Move somebody else's standard deviation into a range (n_actions,), in place.
+
+        Returns what takes it back to where it was.
+        """
+        log_std = self._log_std
+        assert log_std is not None  # others have a range of their own
+        before = log_std.detach().clone()
+        with torch.no_grad():
+            for end, inwards in ((least, np.inf), (most, -np.inf)):
+                self._move_std(end, inwards)
+
+        def take_back() -> None:
+            with torch.no_grad():
+                log_std.copy_(before)
+
+        return take_back
+
+    def _move_std(self, end: Array, inwards: float) -> None:
+        """To an end of its range where it is beyond: exp rounds, in the precision that draws."""
+        assert self._log_std is not None  # nobody asks otherwise
+        moved = torch.as_tensor(np.log(np.maximum(end, np.finfo(np.float64).tiny)))
+        moved = moved.to(self._log_std)
+        towards = torch.full_like(moved, inwards)
+        for _ in range(8):
+            beyond = (self.std < end) if inwards > 0.0 else (self.std > end)
+            if not beyond.any():
+                return
+            there = torch.as_tensor(beyond).to(self._log_std.device)
+            self._log_std.copy_(torch.where(there, moved, self._log_std))
+            moved = torch.nextafter(moved, towards)
+
+    @property
     def std(self) -> Array:
         """() of all dimensions, or (n_actions,) of each."""
         if self._log_std is None:
@@ -177,12 +205,7 @@ class GaussianPolicy(MeanPolicy):
             controller = controller if back is None else in_range(*controller, back)
         given = Given(input_scaling(observations, scale, centre, to), controller, back)
         network = architecture.build_with(given, shape, n_actions, seed)
-        if isinstance(std, bool) or not isinstance(std, Real) or not 0.0 < float(std) < np.inf:
-            raise InvalidPolicy(
-                f"`std` must be one positive number, a part of half the range of each action, but "
-                f"got {std!r}. For one of each, GaussianPolicy(module, [0.1, 0.2])."
-            )
-        return cls(network, (std * 0.5 * (high - low)).tolist())
+        return cls(network, (part_of_range(std) * 0.5 * (high - low)).tolist())
 
     def with_module(self, module: nn.Module) -> GaussianPolicy:
         """The same noise around the means of another network."""
@@ -204,6 +227,11 @@ class GaussianPolicy(MeanPolicy):
     def scale(self, outputs: Array) -> Array:
         """The standard deviation: one of it away, ∇log π is ∇mean / std."""
         return np.broadcast_to(self.std, outputs.shape)
+
+    def margin_scale(self, outputs: Array) -> Array:
+        """The middle of the range, if the standard deviation is learned in one."""
+        least, most = self.std_range
+        return np.broadcast_to(np.sqrt(least * most), outputs.shape[1:])
 
     def natural(self, outputs: Array) -> tuple[Array, Array]:
         """Means in standard deviations."""
@@ -242,3 +270,28 @@ class GaussianPolicy(MeanPolicy):
         noise = np.stack([rng.standard_normal(outputs.shape[1]) for rng in rngs])
         drawn: Array = outputs + self.std * noise
         return drawn
+
+
+def checked_std(std: float | Sequence[float]) -> Array:
+    """() of all dimensions, or (n_actions,) of each."""
+    try:
+        found = np.array(std, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.array(np.nan)
+    sound = np.isfinite(found).all() and (found > 0.0).all()
+    if found.ndim > 1 or not found.size or not sound:
+        raise InvalidPolicy(
+            f"The standard deviation must be a positive number, or one for each dimension of "
+            f"the action, but got {std!r}."
+        )
+    return found
+
+
+def part_of_range(std: Any) -> float:
+    """`std` of an `mlp`: the same part of every range."""
+    if isinstance(std, bool) or not isinstance(std, Real) or not 0.0 < float(std) < np.inf:
+        raise InvalidPolicy(
+            f"`std` must be one positive number, a part of half the range of each action, but "
+            f"got {std!r}. For one of each, GaussianPolicy(module, [0.1, 0.2])."
+        )
+    return float(std)

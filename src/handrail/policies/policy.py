@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from handrail._types import Array
 from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.policies.fused_network import FusedNetwork
+from handrail.policies.layer_arrays import LayerArrays
 from handrail.policies.layers import Layers, NumpyPass, n_observed
 from handrail.policies.normalisation import Normaliser, normaliser_in
 from handrail.policies.quantity import Coordinates, Quantity
@@ -76,6 +77,14 @@ class Policy(ABC):
     def scale(self, outputs: Array) -> Array:
         """(n, n_actions): divided by it, the gradient of an output is that of a log-likelihood."""
 
+    def margin_scale(self, outputs: Array) -> Array:
+        """(n_actions,) in which margins of regions are told: the scale of the first outputs.
+
+        Of noise that is learned, one that stays, or a learner that is loaded would hold otherwise.
+        """
+        scale: Array = self.scale(outputs)[0]
+        return scale
+
     @abstractmethod
     def natural(self, outputs: Array) -> tuple[Array, Array]:
         """Coordinates y (n, k) in which a squared change is twice the divergence (Fisher).
@@ -122,6 +131,10 @@ class Policy(ABC):
         None where it does not: what kind of number an output is, is known to `quantity`.
         """
         return None
+
+    def decided_layers(self, layers: LayerArrays) -> LayerArrays:
+        """The same network with whatever of the head a proof must look into."""
+        return layers
 
     @property
     def dtype(self) -> torch.dtype:

@@ -85,6 +85,18 @@ class Quantity(Coordinates):
         """In files, with all that tells it from others of its kind."""
         return self.name
 
+    def answers(self, asked: Quantity) -> bool:
+        """Whether a policy of this can be asked for that: only for its own kind, by default."""
+        return self == asked
+
+    def n_actions(self, n_outputs: int) -> int:
+        """Of a policy that has so many outputs: as many, by default."""
+        return n_outputs
+
+    def part(self, output: int) -> tuple[Quantity, int]:
+        """What one of the outputs is, and of which action: this of each, by default."""
+        return self, output
+
     @abstractmethod
     def of_action(self, action: int) -> str:
         """The one of this action, in a sentence."""
@@ -447,6 +459,51 @@ class MeanAction(FreeNumber):
 
 @final
 @dataclass(frozen=True)
+class StandardDeviation(FreeNumber):
+    """Of a dimension of a continuous action: above 0."""
+
+    name: ClassVar[str] = "std"
+    noun: ClassVar[str] = "standard deviation"
+    plural: ClassVar[str] = "standard deviations"
+    subject: ClassVar[str] = "the standard deviation of an action"
+    margin_unit: ClassVar[str] = "standard deviation"
+    stages: ClassVar[tuple[str, ...]] = ("std",)
+    is_continuous: ClassVar[bool] = True
+
+    @override
+    def of_action(self, action: int) -> str:
+        return f"the standard deviation of action {action}"
+
+    @override
+    def of_named(self, action: str) -> str:
+        return f"std of {action}"
+
+    @override
+    def request(self, n_actions: int) -> str:
+        raise NotImplementedError("No policy decides nothing but standard deviations.")
+
+    @override
+    def check_bound(self, bound: float, weights: Iterable[float], what: object) -> None:
+        if bound <= 0.0 and min(weights, default=0.0) > 0.0:
+            raise InvalidConstraint(
+                "A standard deviation is always above 0, so {what} cannot be bounded by {bound:g}. "
+                "Use a small number above 0 instead.",
+                what=what,
+                bound=bound,
+            )
+
+    @override
+    def of_actions(self, actions: NDArray[Any], n_actions: int) -> Array:
+        """A single action has none."""
+        return np.zeros((len(actions), n_actions))
+
+    @override
+    def changed_choices(self, before: Array, after: Array) -> int | None:
+        return None
+
+
+@final
+@dataclass(frozen=True)
 class ActionValue(FreeNumber):
     """Of a discrete action, what taking it is worth: the highest one is taken."""
 
@@ -532,9 +589,10 @@ class WithinRange(Coordinates):
 
 PROBABILITY = Probability()
 MEAN = MeanAction()
+STD = StandardDeviation()
 VALUE = ActionValue()
 
-_BY_NAME: dict[str, Quantity] = {one.name: one for one in (PROBABILITY, MEAN, VALUE)}
+_BY_NAME: dict[str, Quantity] = {one.name: one for one in (PROBABILITY, MEAN, STD, VALUE)}
 
 
 def quantity_named(name: str) -> Quantity:

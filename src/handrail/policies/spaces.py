@@ -237,7 +237,8 @@ def check_fit(policy: Policy, spaces: Spaces) -> None:
             f"The environment acts in {actions}, but the policy is a {type(policy).__name__}. Use "
             f"a {policy_for(actions)}."
         )
-    n_actions = policy.outputs(np.zeros((1, *observations.shape))).shape[1]
+    n_outputs = policy.outputs(np.zeros((1, *observations.shape))).shape[1]
+    n_actions = policy.quantity.n_actions(n_outputs)
     if isinstance(actions, gym.spaces.Box):
         if n_actions != actions.shape[0]:
             raise InvalidPolicy(

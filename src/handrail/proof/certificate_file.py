@@ -25,6 +25,7 @@ from handrail.constraints import (
     Paired,
     PlacedConstraint,
     SlopeBounded,
+    is_kept_noise,
 )
 from handrail.errors import InvalidCertificate, InvalidRun
 from handrail.formulas import StateFunction
@@ -227,6 +228,8 @@ def _question(policy: Policy, constraint: Constraint, tolerance: float) -> dict[
     constraint = constraint.for_policy(policy)
     assert isinstance(constraint, PlacedConstraint)  # `certify` refuses others
     n_actions = policy.outputs(constraint.states[:1]).shape[1]
+    if is_kept_noise(constraint, policy):
+        n_actions *= 2  # as if it were among what is decided
     head = {"name": constraint.name, "place": _place(constraint), "tolerance": tolerance}
     if isinstance(constraint, Paired):
         return {**head, **_compared(constraint)}
@@ -247,11 +250,16 @@ def _compared(constraint: Paired) -> dict[str, Any]:
 
 def _asked(demands: Sequence[Demand]) -> dict[str, Any]:
     weights = [[_described(one) for one in demand.weights] for demand in demands]
+    lower, upper = (
+        [_described(one) for one in ends]
+        for ends in ([one.lower for one in demands], [one.upper for one in demands])
+    )
+    alike = all(one == lower[0] for one in lower) and all(one == upper[0] for one in upper)
     return {
         "quantity": _quantity(demands[0]),
         "weights": weights[0] if len(weights) == 1 else weights,
-        "lower": _described(demands[0].lower),
-        "upper": _described(demands[0].upper),
+        "lower": lower[0] if alike else lower,
+        "upper": upper[0] if alike else upper,
     }
 
 

@@ -16,11 +16,13 @@ import numpy as np
 
 from handrail._types import Array, Indices
 from handrail.constraints import (
+    Bounded,
     Constraint,
     Paired,
     PlacedConstraint,
     SlopeBounded,
     check_tolerance,
+    is_kept_noise,
     refuse_wrong_types,
 )
 from handrail.policies import IDENTITY, RELU, LayerArrays, Policy
@@ -115,6 +117,8 @@ def certify_from(
     if not isinstance(constraint, PlacedConstraint):
         raise relates_states(constraint)
     start = perf_counter()
+    if is_kept_noise(constraint, policy):
+        return _kept(constraint, tolerance)
     layers = provable_layers(policy) if layers is None else layers
     if isinstance(constraint, SlopeBounded):
         with np.errstate(all="ignore"):
@@ -267,6 +271,27 @@ def _answered(
     except Unbounded as unbounded:
         return judgement.unknown(str(unbounded))
     return _prove(judgement, where, ground, budget, watch)
+
+
+def _kept(constraint: PlacedConstraint, tolerance: float) -> Certificate:
+    """Of noise that is the same everywhere: `for_policy` refuses what its range does not keep."""
+    lower, upper = constraint.bounds if isinstance(constraint, Bounded) else (-np.inf, np.inf)
+    return Certificate(
+        name=constraint.name,
+        status="certified",
+        lower=lower,
+        upper=upper,
+        tolerance=tolerance,
+        lowest=None,
+        highest=None,
+        slack=0.0,
+        state=None,
+        violation=None,
+        reason="",
+        method="range of the outputs",
+        cells=0,
+        seconds=0.0,
+    )
 
 
 def _ground(question: Question, covers: Sequence[Cover]) -> Ground:

@@ -9,7 +9,8 @@ that is
 which for one action is its log-odds minus those of the bound. No pair of actions is compared on its
 own, so nothing is lost when there are more than two.
 
-Of mean actions, which the network returns as they are, it is the distance from the bound itself.
+Of mean actions, which the network returns as they are, it is the distance from the bound itself;
+and of standard deviations, of a network that ends with them (`Policy.decided_layers`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing_extensions import override
 from handrail._types import Array, Indices, Mask
 from handrail.errors import InvalidPolicy
 from handrail.formulas import Formula
-from handrail.policies import MEAN, PROBABILITY, BranchProbability, Quantity
+from handrail.policies import MEAN, PROBABILITY, STD, BranchProbability, MeanAndStd, Quantity
 from handrail.regions import Cells
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -333,6 +334,7 @@ def kept_by_range(margin: UniformMargin, kept: bool) -> UniformMargin:
 _MARGINS: dict[Quantity, Callable[[Array, float, float], UniformMargin]] = {
     PROBABILITY: SoftmaxMargin.of,
     MEAN: LinearMargin.of,
+    STD: LinearMargin.of,
 }
 
 
@@ -349,6 +351,8 @@ def at_most(quantity: Quantity, weights: Array, threshold: float) -> UniformMarg
 def _margin(quantity: Quantity, weights: Array, threshold: float, sign: float) -> UniformMargin:
     if isinstance(quantity, BranchProbability):
         return SoftmaxMargin.of(weights, threshold, sign, quantity.among(weights[None])[0])
+    if isinstance(quantity, MeanAndStd):
+        return LinearMargin.of(weights, threshold, sign)
     if quantity not in _MARGINS:
         raise InvalidPolicy(f"Nothing can be proven about {quantity.plural}: no margin is known.")
     return _MARGINS[quantity](weights, threshold, sign)

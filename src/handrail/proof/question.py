@@ -20,12 +20,22 @@ from handrail.constraints import (
     AnyOf,
     Constraint,
     Demand,
+    LikelyDraws,
     Paired,
     PlacedConstraint,
     refuse_other_quantity,
 )
 from handrail.errors import InvalidConstraint, InvalidPolicy, ShapeMismatch
-from handrail.policies import ACTIVATIONS, LayerArrays, Layers, Policy, Refusal, TwinNetwork
+from handrail.policies import (
+    ACTIVATIONS,
+    MEAN,
+    PROBABILITY,
+    LayerArrays,
+    Layers,
+    Policy,
+    Refusal,
+    TwinNetwork,
+)
 from handrail.proof.claim import BoundSide, Claim, claims_of
 from handrail.proof.extent import Extent
 from handrail.proof.pair import Pair, difference_margins
@@ -122,6 +132,8 @@ class Question:
                 pair.obstacle,
             )
         parts = tuple(demands_of(one, n_actions) for one in parts_of(constraint))
+        if any(one.quantity not in (MEAN, PROBABILITY) for demands in parts for one in demands):
+            layers = policy.decided_layers(layers)
         rounding = Rounding(layers, arithmetic_of(policy.dtype))
         question = cls(measured, layers, constraint, n_actions, parts, tolerance, rounding)
         return replace(question, ends=policy.output_range())
@@ -217,6 +229,8 @@ class Question:
             return -self.constraint.largest, self.constraint.largest
         if self.is_choice:
             return -np.inf, np.inf
+        if isinstance(self.constraint, LikelyDraws):
+            return self.constraint.range
         return self.alternatives[0][0].lower, self.alternatives[0][0].upper
 
     @property

@@ -32,7 +32,7 @@ from handrail._types import Array, Mask
 from handrail.constraints import Amount
 from handrail.errors import InvalidPolicy
 from handrail.formulas import Formula, StateFunction, formula_of
-from handrail.policies import MEAN, PROBABILITY, BranchProbability, Quantity
+from handrail.policies import MEAN, PROBABILITY, STD, BranchProbability, Quantity
 from handrail.proof.extent import STEEP, Extent, largest_of
 from handrail.proof.margin import LinearMargin, Local, Margin, SoftmaxMargin, UniformMargin
 from handrail.proof.odds_margin import OddsMargin
@@ -252,7 +252,7 @@ def state_margin(
     """
     names = _names(extent, (*weights, bound))
     limit = _formula(bound, names)
-    if quantity == MEAN:
+    if quantity in (MEAN, STD):
         if any(isinstance(one, StateFunction) for one in weights):
             formulas = tuple(_formula(one, names) for one in weights)
             return WeightedMargin(formulas, limit, sign, extent, largest_output)

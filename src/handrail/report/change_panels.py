@@ -82,7 +82,7 @@ def change_figure(
         draw_frame(axes, plane, domain.observations)
         axes.locator_params(axis="x", nbins=_TICKS)  # three panels: labels would touch
         axes.label_outer()
-    name = literal(domain.action(action))
+    name = literal(domain.action(after.quantity.part(action)[1]))
     figure.colorbar(mesh, ax=list(panels[:2]), label=f"{shading.noun} “{name}”")
     figure.colorbar(shades, ax=panels[2], label=f"change of the {shading.noun} “{name}”")
     draw_legend(figure, panels, plane.fixed(domain.observations), columns=4)

@@ -12,7 +12,7 @@ from handrail._types import Array, Indices
 from handrail.constraints import Bounded
 from handrail.errors import InvalidArgument
 from handrail.learning import EVALUATION, Episode, Round, make_player
-from handrail.policies import Actions, Quantity
+from handrail.policies import STD, Actions, Quantity
 from handrail.report.drawing import draw_legend, literal, new_figure
 from handrail.report.subject import Domain, Shown, Subject
 from handrail.rulebook import AnyConstraints, Rulebook
@@ -107,10 +107,12 @@ def draw_episode(subject: Subject, episode: Episode) -> Figure:
         _draw_line(next(left), values, name)
     for action in range(outputs.shape[1]):
         allowed = Allowed.of(domain, states, action, outputs.shape[1])
-        noun = f"{subject.policy.quantity.name} of"
+        kind, of_action = subject.policy.quantity.part(action)
         axes = next(left)
-        _draw_done(axes, subject.policy.quantity, episode.actions, action, outputs.shape[1])
-        _draw_line(axes, outputs[:, action], f"{noun} “{domain.action(action)}”", _MEAN)
+        if kind != STD:
+            _draw_done(axes, subject.policy.quantity, episode.actions, action, outputs.shape[1])
+        called = f"{kind.name} of “{domain.action(of_action)}”"
+        _draw_line(axes, outputs[:, action], called, _MEAN)
         _draw_allowed(axes, allowed)
     for name, level in barriers.items():
         axes = next(left)

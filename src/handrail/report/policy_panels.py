@@ -65,7 +65,7 @@ def policy_figure(
         shading.label_line(axes, outputs[action])
         _draw_scene(axes, subject, episode, plane)
         draw_frame(axes, plane, domain.observations)
-        axes.set_title(literal(f"{shading.noun} “{domain.action(action)}”"), fontsize=10)
+        axes.set_title(literal(f"{shading.noun} “{_name(subject, action)}”"), fontsize=10)
         if not quantity.adds_up:  # every action has a range of its own
             figure.colorbar(mesh, ax=axes, extend="both")
     for axes in panels[len(actions) :]:
@@ -74,6 +74,11 @@ def policy_figure(
         figure.colorbar(mesh, ax=list(panels), label=quantity.noun)
     draw_legend(figure, panels[: len(actions)], _caption(domain, plane), 1 + columns)
     return figure
+
+
+def _name(subject: Subject, output: int) -> str:
+    _, action = subject.policy.quantity.part(output)
+    return subject.domain.action(action)
 
 
 def _draw_scene(axes: Axes, subject: Subject, episode: Array, plane: Plane) -> None:

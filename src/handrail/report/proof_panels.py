@@ -23,7 +23,7 @@ from handrail.constraints import (
     is_bound,
 )
 from handrail.errors import InvalidArgument, InvalidConstraint, InvalidPolicy
-from handrail.policies import Policy, Quantity
+from handrail.policies import STD, Policy, Quantity
 from handrail.proof import Budget, Certificate, Leaves, Watch, at_least, at_most, certify
 from handrail.regions import Region, area, beside_faces, cut_cells, rectangle
 from handrail.report.drawing import (
@@ -62,7 +62,10 @@ class Side:
 
     def in_words(self, domain: Domain) -> str:
         """What its values say."""
-        return f"“{domain.action(self.action)}” at {'least' if self.is_lower else 'most'}"
+        name = f"“{domain.action(self.action)}”"
+        if self.quantity == STD:  # whose outputs are behind the means
+            name = f"std of “{domain.action(self.action - self.n_actions // 2)}”"
+        return f"{name} at {'least' if self.is_lower else 'most'}"
 
     def at(self, margin: float) -> str:
         """The probability (or mean action) that a margin certifies, rounded to the safe side."""

@@ -14,7 +14,7 @@ from matplotlib import colormaps
 from matplotlib.colors import Colormap, ListedColormap, Normalize, TwoSlopeNorm
 
 from handrail._types import Array
-from handrail.policies import BranchProbability, Quantity
+from handrail.policies import STD, BranchProbability, Quantity
 from handrail.report.subject import Domain
 
 if TYPE_CHECKING:
@@ -60,6 +60,11 @@ class Shading:
         """
         if quantity.adds_up or isinstance(quantity, BranchProbability):
             return PROBABILITY
+        kind, action = quantity.part(action)
+        if kind == STD:
+            low, high = float(values.min()), float(values.max())
+            line = 0.5 * (low + high)
+            return cls(low, high, line, "standard deviation of", f"standard deviation {line:.2g}")
         if domain.ranges is not None:
             return cls.of_mean(*domain.ranges[action])
         known = cls.of_mean(float(values.min()), float(values.max()))

@@ -105,7 +105,7 @@ class Interface:
     @classmethod
     def of_policy(cls, policy: Policy, states: Array) -> Interface:
         """Of a policy, tried at states (n, n_observations); `ShapeMismatch` if it refuses them."""
-        n_actions = policy.outputs(states[:1]).shape[1]
+        n_actions = policy.quantity.n_actions(policy.outputs(states[:1]).shape[1])
         branches = getattr(policy.quantity, "sizes", None)
         return cls(states[0].size, n_actions, policy.quantity.is_continuous, branches=branches)
 

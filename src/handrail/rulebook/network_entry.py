@@ -20,6 +20,7 @@ _NETWORK: KeyPath = ("settings", "network")
 _CONTINUOUS = {
     "std": "it is how widely continuous actions vary",
     "std_range": "it is from where to where that is learned",
+    "std_varies": "it lets the noise of continuous actions depend on the state",
     "bounded": "it keeps the means of continuous actions within their ranges",
     "residual": "it is a controller of continuous actions",
 }
@@ -64,6 +65,7 @@ def _idle(network: Network) -> list[str]:
     said = {
         "std": network.std != DEFAULT_STD,
         "std_range": network.std_range is not None,
+        "std_varies": network.std_varies,
         "bounded": network.bounded is not None,
         "residual": bool(network.residual),
     }
@@ -103,6 +105,8 @@ def mlp_arguments(
         ]
     if actions.quantity.is_continuous:
         told["std"] = network.std
+    if network.std_varies and network.std_range is not None:
+        told["std_range"] = tuple(network.std_range)
     return told
 
 

@@ -1,7 +1,7 @@
 """What a file requires of its actions: `right >= 0.95`, and the constraint that it becomes.
 
-Or of drawn actions, noise included: `P(torque >= 0) >= 0.99`. Or what it prefers: `right`, `right
-over left`, `right over left by 1 + phi`.
+Or of drawn actions, noise included: `P(torque >= 0) >= 0.99`; or of the noise: `torque.std <= 0.1`.
+Or what it prefers: `right`, `right over left`, `right over left by 1 + phi`.
 
 A requirement is bounds on a weighted sum of actions, read by the same parser as every formula. Both
 may depend on the observations: `force >= -12*phi - 3*phi_dot`. What no policy can do is refused
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -43,7 +43,7 @@ from handrail.formulas import (
     parse_bounds,
     parse_state_bounds,
 )
-from handrail.policies import MEAN, PROBABILITY, BranchProbability, Quantity
+from handrail.policies import MEAN, PROBABILITY, STD, BranchProbability, Quantity
 from handrail.regions import Place, Points
 from handrail.rulebook.findings import file_words, unknown
 from handrail.rulebook.schema import BarrierEntry
@@ -154,7 +154,7 @@ class Requirement:
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for requirements that say the same."""
-        return (*sorted(self.weights.items()), self.lower, self.upper)
+        return (self.quantity.name, *sorted(self.weights.items()), self.lower, self.upper)
 
     def at(self, where: Place, name: str, priority: float) -> PlacedConstraint:
         """The requirement at these states, as one of the library's constraints."""
@@ -271,26 +271,49 @@ def parse_requirement(
         InvalidConstraint: if it cannot be read, or asks for what no policy can do.
     """
     written = set(re.findall(r"[^\W\d][\w.]*(?![\w.]|\s*\()", text)) - set(actions.names)
+    noises = [] if actions.ranges is None else _noises(actions.names, written - set(observations))
+    names = (*actions.names, *noises)
     if written & set(observations):
-        requirement = _depending_on_state(text, actions, observations)
-        actions.refuse_several_branches(requirement.weights, requirement.text)
-        return requirement
-    requirement = _of_numbers(text, actions)
+        requirement = _depending_on_state(text, names, actions.quantity, observations)
+    else:
+        requirement = _of_numbers(text, names, actions.quantity)
+    requirement = _about_noise(requirement, actions) if noises else requirement
     actions.refuse_several_branches(requirement.weights, requirement.text)
-    _refuse_impossible(requirement, actions)
+    if not written & set(observations):
+        _refuse_impossible(requirement, actions)
     return requirement
 
 
-def _of_numbers(text: str, actions: DeclaredActions) -> Requirement:
+def _noises(actions: Sequence[str], written: set[str]) -> list[str]:
+    """What standard deviations are called, if one is written: torque.std, or of one action std."""
+    if len(actions) == 1 and "std" in written:
+        return ["std"]
+    names = [f"{name}.std" for name in actions]
+    return names if written & set(names) else []
+
+
+def _about_noise(requirement: Requirement, actions: DeclaredActions) -> Requirement:
+    """Of weights of actions, and behind them of their standard deviations."""
+    n = len(actions)
+    if any(index < n for index in requirement.weights):
+        raise InvalidConstraint(
+            f"{requirement.text!r} mixes actions and their standard deviations. Bound one at a "
+            f"time; or require where actions are drawn: P({actions.names[0]} >= 0) >= 0.99."
+        )
+    weights = {index - n: one for index, one in requirement.weights.items()}
+    return replace(requirement, quantity=STD, weights=weights)
+
+
+def _of_numbers(text: str, names: Sequence[str], quantity: Quantity) -> Requirement:
     """The same at every state."""
     try:
-        bounds = parse_bounds(text, actions.names, "action")
+        bounds = parse_bounds(text, names, "action")
     except UnknownName:
         raise
     except InvalidFormula as error:
         raise InvalidConstraint(f"{error} {_FORM}") from None
     return Requirement(
-        quantity=actions.quantity,
+        quantity=quantity,
         weights={index: float(one) for index, one in enumerate(bounds.weights) if one != 0.0},
         lower=bounds.lower,
         upper=bounds.upper,
@@ -299,17 +322,17 @@ def _of_numbers(text: str, actions: DeclaredActions) -> Requirement:
 
 
 def _depending_on_state(
-    text: str, actions: DeclaredActions, observations: Sequence[str]
+    text: str, names: Sequence[str], quantity: Quantity, observations: Sequence[str]
 ) -> Requirement:
     try:
-        bounds = parse_state_bounds(text, actions.names, observations, "action")
+        bounds = parse_state_bounds(text, names, observations, "action")
     except UnknownName:
         raise
     except InvalidFormula as error:
         raise InvalidConstraint(f"{error} {_FORM}") from None
     weights = {index: _amount(one) for index, one in enumerate(bounds.weights)}
     return Requirement(
-        quantity=actions.quantity,
+        quantity=quantity,
         weights={index: one for index, one in weights.items() if one != 0.0},
         lower=-math.inf if bounds.lower is None else _amount(bounds.lower),
         upper=math.inf if bounds.upper is None else _amount(bounds.upper),
@@ -455,7 +478,7 @@ def _refuse_impossible(requirement: Requirement, actions: DeclaredActions) -> No
     """What the library itself refuses, said with names; one state is enough to find out."""
     try:
         probe = requirement.at(Points([0.0]), requirement.text, priority=1.0)
-        probe.rows(len(actions))
+        probe.rows(len(actions) * (2 if requirement.quantity == STD else 1))
     except InvalidConstraint as error:
         raise InvalidConstraint(error.told(file_words(actions=actions.names))) from None
 

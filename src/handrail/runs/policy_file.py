@@ -22,7 +22,7 @@ from handrail.constraints import Constraint, counted
 from handrail.errors import InvalidArgument, InvalidRun
 from handrail.export import open_export
 from handrail.learning import Checkpoint, Learner, Reinforce, make_environment
-from handrail.policies import MEAN, BranchProbability, Policy, flat_space
+from handrail.policies import BranchProbability, Policy, flat_space
 from handrail.rulebook import Rulebook, constraints_of, parse
 from handrail.runs.best_policy import BEST_WINDOW
 from handrail.runs.group import only_run
@@ -319,11 +319,11 @@ def _of_export(path: Path) -> SavedPolicy:
     layers = opened.policy.layers()
     assert layers is not None  # it was put together from some
     seen = gym.spaces.Box(-np.inf, np.inf, (layers.linear[0].in_features,))
-    n_actions = layers.linear[-1].out_features
+    n_actions = opened.policy.quantity.n_actions(layers.linear[-1].out_features)
     done: gym.Space[Any] = gym.spaces.Discrete(n_actions)
     if isinstance(opened.policy.quantity, BranchProbability):
         done = gym.spaces.MultiDiscrete(list(opened.policy.quantity.sizes))
-    elif opened.policy.quantity == MEAN:
+    elif opened.policy.quantity.is_continuous:
         done = gym.spaces.Box(-np.inf, np.inf, (n_actions,))
     return _SavedExport(
         policy=opened.policy,

@@ -55,6 +55,7 @@ from handrail.policies import (
     CategoricalPolicy,
     GaussianPolicy,
     Policy,
+    VaryingGaussianPolicy,
     spaces_of,
 )
 from handrail.rulebook import Rulebook, parse, with_settings
@@ -387,11 +388,12 @@ def _is_of_before(checkpoint: Checkpoint, policy: Policy) -> bool:
 def make_policy(rulebook: Rulebook, env: gym.Env[Any, Any]) -> Policy:
     """A fresh network as a constraint file describes it."""
     network, seed = rulebook.settings.network, rulebook.settings.seed
-    kind: type[GaussianPolicy | CategoricalPolicy | BranchedPolicy] = CategoricalPolicy
+    kind: type[GaussianPolicy | VaryingGaussianPolicy | CategoricalPolicy | BranchedPolicy]
+    kind = CategoricalPolicy
     if rulebook.branches is not None:
         kind = BranchedPolicy
     elif rulebook.ranges is not None:
-        kind = GaussianPolicy
+        kind = VaryingGaussianPolicy if network.std_varies else GaussianPolicy
     policy = kind.mlp(env, network.hidden, network.activation, seed, **rulebook.mlp_arguments())
     if isinstance(policy, GaussianPolicy) and network.std_range is not None:
         return policy.learning_std(*network.std_range)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import handrail
-from handrail.constraints import Branch, Constraint, Mean
+from handrail.constraints import Branch, Constraint, Mean, Std
 from handrail.regions import Points, Region
 from handrail.rulebook import Rulebook
 
@@ -22,6 +22,7 @@ def python_of(book: Rulebook) -> str:
     network = book.settings.network
     kind = "GaussianPolicy" if book.quantity.is_continuous else "CategoricalPolicy"
     kind = kind if book.branches is None else "BranchedPolicy"
+    kind = f"Varying{kind}" if network.std_varies else kind
     lines = [
         "import gymnasium as gym",
         "",
@@ -62,8 +63,8 @@ def _value(value: Any) -> str:
         return f"hr.Points({value.states.tolist()!r})"
     if isinstance(value, Region):
         return f"hr.regions.region_from({dict(value.describe())!r})"
-    if isinstance(value, Mean):
-        return f"hr.Mean({_value(value.dimension)})"
+    if isinstance(value, Mean | Std):
+        return f"hr.{type(value).__name__}({_value(value.dimension)})"
     if isinstance(value, Branch):
         return f"hr.Branch({value.space!r}, {value.branch!r}, {_value(value.action)})"
     if isinstance(value, Mapping):

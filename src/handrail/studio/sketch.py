@@ -318,7 +318,9 @@ class _Sketch:
         inside = region.contains(states)
         if not inside.any():
             return []
-        rows = constraint.rows_at(states[inside], len(self.book.actions))
+        # Of continuous actions there may be standard deviations behind the means.
+        n_outputs = len(self.book.actions) * (2 if self.book.quantity.is_continuous else 1)
+        rows = constraint.rows_at(states[inside], n_outputs)
         if len(rows) != inside.sum():  # it relates several states
             return []
         levels: list[Level] = []

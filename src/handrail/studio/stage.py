@@ -105,7 +105,8 @@ def put_weights(policy: Policy, weights: Sequence[Array]) -> None:
 def map_over(plane: Plane, policy: Policy, count: int) -> Map:
     """What a policy puts out over a plane, `count` states along each axis."""
     _, _, states = plane.states(count)
-    outputs = policy.outputs(states)
+    found = policy.outputs(states)
+    outputs = found[:, : policy.quantity.n_actions(found.shape[1])]  # noise has no map yet
     values = np.ascontiguousarray(outputs.T, dtype="<f8")
     return Map(
         view=view_of(plane),
