@@ -592,7 +592,7 @@ MEAN = MeanAction()
 STD = StandardDeviation()
 VALUE = ActionValue()
 
-_BY_NAME: dict[str, Quantity] = {one.name: one for one in (PROBABILITY, MEAN, STD, VALUE)}
+_BY_NAME: dict[str, Quantity] = {one.name: one for one in (PROBABILITY, MEAN, VALUE)}
 
 
 def quantity_named(name: str) -> Quantity:

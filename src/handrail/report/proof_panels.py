@@ -62,9 +62,9 @@ class Side:
 
     def in_words(self, domain: Domain) -> str:
         """What its values say."""
-        name = f"“{domain.action(self.action)}”"
-        if self.quantity == STD:  # whose outputs are behind the means
-            name = f"std of “{domain.action(self.action - self.n_actions // 2)}”"
+        is_noise = self.quantity == STD  # whose outputs are behind the means
+        action = domain.action(self.action - (self.n_actions // 2 if is_noise else 0))
+        name = f"std of “{action}”" if is_noise else f"“{action}”"
         return f"{name} at {'least' if self.is_lower else 'most'}"
 
     def at(self, margin: float) -> str:
