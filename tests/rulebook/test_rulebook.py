@@ -91,7 +91,8 @@ def test_settings_from_the_command_line() -> None:
         ({"network": 3}, "few, settings.network: expected a mapping of keys and values"),
         (
             {"network": {"hiden": [3]}},
-            "Known here: hidden, activation, std, std_range, std_varies, scale, centre, bounded, residual.",
+            "Known here: hidden, activation, std, std_range, std_varies, scale, centre, bounded, "
+            "residual.",
         ),
         ({"network": {"scale": {"y": 1.0}}}, "settings.network.scale: unknown observation 'y'."),
         ({"network": {"centre": {"y": 1.0}}}, "settings.network.centre: unknown observation 'y'."),
