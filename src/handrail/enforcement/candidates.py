@@ -191,20 +191,25 @@ def climb(policy: Policy, starts: Sequence[tuple[Sample, Scored]]) -> list[Score
         return []
     samples, best = [sample for sample, _ in starts], [scored for _, scored in starts]
     regional = [sample.regional for sample in samples]
-    step = _FIRST_STEP
-    for _ in range(_CLIMB_STEPS):
-        around = [sample.around(one.states) for sample, one in zip(samples, best, strict=True)]
-        slopes = violations_together(policy, regional, around)
+    around = [sample.around(one.states) for sample, one in zip(samples, best, strict=True)]
+    slopes = violations_together(policy, regional, around)
+    for number in range(_CLIMB_STEPS):
+        step = _FIRST_STEP / 2.0**number
         moved = [
             sample.uphill(one, slope, step)
             for sample, one, slope in zip(samples, best, slopes, strict=True)
         ]
-        reached = violations_together(policy, regional, moved)
-        best = [
-            one.or_better(states, violations)
-            for one, states, violations in zip(best, moved, reached, strict=True)
-        ]
-        step /= 2.0
+        around = [sample.around(states) for sample, states in zip(samples, moved, strict=True)]
+        # There and around it in one pass, for should it be better, the next step is from there.
+        pairs = zip(moved, around, strict=True)
+        reached = violations_together(policy, regional, [np.concatenate(pair) for pair in pairs])
+        for index, (states, found) in enumerate(zip(moved, reached, strict=True)):
+            there, slope = np.split(found, [len(states)])
+            better = there > best[index].violations
+            slopes[index] = np.where(
+                np.tile(better, len(slope) // len(better)), slope, slopes[index]
+            )
+            best[index] = best[index].or_better(states, there)
     return best
 
 
