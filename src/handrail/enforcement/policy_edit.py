@@ -246,9 +246,10 @@ def _clipping(
             f"limits are those of continuous actions; {policy.quantity.plural} have none."
         )
     n_outputs = policy.outputs(references.states[:1]).shape[1]
-    low, high = action_limits(limits, policy.quantity.n_actions(n_outputs))
-    unlimited = np.full(n_outputs - len(low), np.inf)  # noise is not clipped
-    low, high = np.append(low, -unlimited), np.append(high, unlimited)
+    n_actions = policy.quantity.n_actions(n_outputs)
+    ends = (np.broadcast_to(one, n_actions) for one in action_limits(limits, n_actions))
+    unlimited = np.full(n_outputs - n_actions, np.inf)  # noise is not clipped
+    low, high = (np.append(*both) for both in zip(ends, (-unlimited, unlimited), strict=True))
     return lambda outputs: np.clip(outputs, low, high)
 
 
