@@ -79,9 +79,9 @@ def _measure(name: str, plan: Plan) -> LearningCost:
         )
 
     for _ in range(plan.learning_blocks):
-        with _taped() as tape:
+        with taped() as tape:
             learning.append(clocked(learn)[1])
-        bare.append(clocked(partial(_replay, env, tape))[1])
+        bare.append(clocked(partial(replay, env, tape))[1])
     stages = ("collecting", "predicting", "solving", "updating")
     return LearningCost(
         name=name,
@@ -99,7 +99,7 @@ def _measure(name: str, plan: Plan) -> LearningCost:
 
 
 @contextmanager
-def _taped() -> Iterator[_Tape]:
+def taped() -> Iterator[_Tape]:
     """The seed and the actions of every episode that is played in the block."""
     tape: _Tape = []
 
@@ -112,7 +112,7 @@ def _taped() -> Iterator[_Tape]:
         yield tape
 
 
-def _replay(env: gym.Env[Any, Any], tape: _Tape) -> None:
+def replay(env: gym.Env[Any, Any], tape: _Tape) -> None:
     """The same episodes without a policy: the environment alone."""
     for seed, actions in tape:
         env.reset(seed=seed)

@@ -51,6 +51,7 @@ def learning_section(costs: list[LearningCost]) -> str:
 
 Wall time of learning with exact enforcement, settings of the bundled constraint file, divided by \
 the time of the same environment steps alone: the same seeds and actions, block by block in turns. \
-The shares say where the learning time goes; collecting contains the environment itself.
+The shares say where the learning time goes; collecting contains the environment itself. In \
+processor time, stage by stage: [stages](stages.md).
 
 {table}"""

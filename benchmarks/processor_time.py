@@ -1,0 +1,160 @@
+"""Where the time of learning under constraints goes: `python -m benchmarks.processor_time`.
+
+What `make bench` judges is wall time, which on a busy machine is that of others, too. Here every
+stage is counted in time of the processor, one thread; the page goes to docs/benchmarks/stages.md.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from time import process_time
+from typing import Any
+from unittest.mock import patch
+
+from benchmarks.learning.environment_steps import MOST, replay, taped
+from handrail.enforcement import enforcer, exchange, rail
+from handrail.learning import Reinforce, Seconds, reinforce, update
+from handrail.rulebook import load_rulebook, with_settings
+from handrail.runs import make_agent
+
+_PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "stages.md"
+_WIDTH, _WARM_UP = 5000, 8
+_Spent = defaultdict[str, float]
+_STAGES = ("collecting", "predicting", "updating", "solving")
+
+
+def main() -> None:
+    """Measure, and write the page."""
+    with (
+        patch.object(reinforce, "perf_counter", process_time),
+        patch.object(update, "perf_counter", process_time),
+    ):
+        page = [_INTRODUCTION, _runs(blocks=10, episodes=10), _regions(updates=40), _WHAT_IS_LEFT]
+    _PAGE.write_text("\n\n".join(page) + "\n", encoding="utf-8")
+    print(_PAGE.read_text(encoding="utf-8"))
+
+
+_INTRODUCTION = """\
+# Stages
+
+This page is generated: `python -m benchmarks.processor_time` counts processor time, one thread, so
+that what else a machine does matters little. `make bench` judges the same ratios by the clock
+([benchmarks](README.md)). One hidden layer of 5000 units, compiled passes (numba)."""
+
+
+_WHAT_IS_LEFT = """\
+## What is left
+
+None of the ratios is what was asked for. On Cartpole an action reads all weights once, which takes
+half as long as a step of the environment, and a gradient takes as long as a step: playing and the
+gradient alone come to more than twice the bare steps, and the smaller the environment, the larger
+that is. On Lunar Lander collecting takes longer than the bare steps and its passes by themselves.
+What is left of holding at points is a few dozen small operations per update.
+
+On regions most of the search is its climb, and most of a proof is what surrounds its bounds: both
+are many small operations, six regions one after the other. An update that is collected faster makes
+the ratio of the same holding larger."""
+
+
+def _runs(blocks: int, episodes: int) -> str:
+    lines = [
+        "## A whole training run",
+        "",
+        "Microseconds per environment step, learning and bare steps in turns. *Playing* is what "
+        "collecting takes beyond the bare steps: the policy's pass, the draw, the copies. "
+        "*Gradient* includes measuring what is held; *holding* is all that comes after the "
+        "step; *other* is baselines, batches, records.",
+        "",
+        "| file | bare | playing | gradient | step | holding | other | ratio | asked for |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, most in MOST.items():
+        agent = _agent(name)
+        env, spent, before = load_rulebook(name).make_environment(), _Spent(float), agent.steps
+        whole = bare = 0.0
+        for _ in range(blocks):
+            with taped() as tape:
+                start = process_time()
+                agent.learn(episodes=episodes, progress_bar=False, callbacks=[_noting(spent)])
+                whole += process_time() - start
+            start = process_time()
+            replay(env, tape)
+            bare += process_time() - start
+        collecting, *others = (spent[stage] for stage in _STAGES)
+        parts = [bare, collecting - bare, *others, whole - collecting - sum(others)]
+        per_step = [f"{1e6 * part / (agent.steps - before):.1f}" for part in parts]
+        lines.append(f"| {name} | {' | '.join(per_step)} | **{whole / bare:.2f}** | ≤ {most:g} |")
+    return "\n".join(lines)
+
+
+def _regions(updates: int) -> str:
+    lines = [
+        "## An update that holds the paper's six regions",
+        "",
+        f"Milliseconds per update, means over {updates} updates. *Working states* is the exact "
+        "holding of the states that are held at present, *looking* the search or the proof, "
+        "*rest* rows, copies and what is measured elsewhere.",
+        "",
+        "| looking | collect | gradient | step | working states | looking | rest | ratio | asked |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for prove in (False, True):
+        agent = _agent("cartpole_regions", selection={"strategy": "everywhere", "prove": prove})
+        spent = _Spent(float)
+        with _counted(spent):
+            agent.learn(episodes=updates, progress_bar=False, callbacks=[_noting(spent)])
+        rest = spent["holding"] - spent["working"] - spent["looking"]
+        own = [spent[stage] for stage in _STAGES[:3]]
+        parts = [*own, spent["working"], spent["looking"], rest]
+        ratio = (sum(parts) - spent["collecting"]) / spent["collecting"]
+        numbers = " | ".join(f"{1e3 * part / updates:.2f}" for part in parts)
+        lines.append(f"| {'proof' if prove else 'search'} | {numbers} | **{ratio:.1f}** | < 3 |")
+    return "\n".join(lines)
+
+
+def _agent(name: str, **settings: Any) -> Reinforce:
+    book = with_settings(load_rulebook(name), network={"hidden": [_WIDTH]}, **settings)
+    agent = make_agent(book)
+    agent.learn(episodes=_WARM_UP, progress_bar=False)
+    return agent
+
+
+def _noting(spent: _Spent) -> Callable[[object, object, Seconds], None]:
+    def note(_agent: object, _record: object, seconds: Seconds) -> None:
+        for stage in _STAGES:
+            spent[stage] += getattr(seconds, stage)
+
+    return note
+
+
+@contextmanager
+def _counted(spent: _Spent) -> Iterator[None]:
+    """The time of the parts of holding, by name."""
+    parts: dict[str, tuple[Any, str]] = {
+        "holding": (rail.Rail, "hold"),
+        "working": (exchange, "enforce_rows"),
+        "looking": (enforcer.RegionEnforcer, "_find"),
+    }
+    with ExitStack() as stack:
+        for name, (owner, attribute) in parts.items():
+            timed = _timed(getattr(owner, attribute), name, spent)
+            stack.enter_context(patch.object(owner, attribute, timed))
+        yield
+
+
+def _timed(function: Callable[..., Any], name: str, spent: _Spent) -> Callable[..., Any]:
+    def timed(*given: Any, **named: Any) -> Any:
+        start = process_time()
+        try:
+            return function(*given, **named)
+        finally:
+            spent[name] += process_time() - start
+
+    return timed
+
+
+if __name__ == "__main__":
+    main()
