@@ -23,12 +23,10 @@ constraint rows and C = AJᵀ,
 
 from __future__ import annotations
 
-import copy
 from functools import cached_property
 from typing import Any, final
 
 import numpy as np
-import torch
 from scipy.linalg import cho_factor
 
 from handrail._types import Array, Indices
@@ -36,7 +34,7 @@ from handrail.enforcement.linearisation import Linearisation
 from handrail.enforcement.references import Influence, References, influence_between, spread
 from handrail.policies import Policy
 from handrail.settings import ADVICE
-from handrail.tangent import Functionals, Gradient, gram, pull_back, push_forward
+from handrail.tangent import Functionals, Gradient, gram, push_forward
 
 # Below this, rounding decides: "only where I said".
 _LEAST_REACH = 1e-7
@@ -53,7 +51,8 @@ class Anchor:
     """A policy's coordinates at reference states, and their gradients.
 
     Args:
-        policy: in float64; at these weights for as long as this is used.
+        policy: whose gradients are float64 (`Linearisation.source`). If it is no plain network, it
+            must stay as it is for as long as this is used.
         states: (n, *observation_shape), the references.
         coordinates: most that count; of more, one of each state's takes the place of all of them.
     """
@@ -66,17 +65,14 @@ class Anchor:
         self.values = _some(natural, chosen)  # y (n, k)
         self._weights = _some(gradients, chosen)  # (n, k, n_actions), on the raw outputs
         self.functionals = Functionals(policy, states, self._weights)
+        n = self.values.size
+        self.kernel: Array = gram(self.functionals, self.functionals).reshape(n, n)  # K
+        self.functionals.keep()  # the policy may take steps while this is used
+        self._factor: tuple[float, Any] | None = None
 
     def values_of(self, policy: Policy) -> Array:
         """The same coordinates (n, k) of a policy at other weights."""
         return _some(policy.natural(policy.outputs(self._states))[0], self._chosen)
-
-    @cached_property
-    def kernel(self) -> Array:
-        """K (n · k, n · k)."""
-        n = self.values.size
-        kernel: Array = gram(self.functionals, self.functionals).reshape(n, n)
-        return kernel
 
     @cached_property
     def unit(self) -> float:
@@ -88,8 +84,12 @@ class Anchor:
         return max(reach, _LEAST_REACH) * self.values.size * self.unit
 
     def damped(self, ridge: float) -> Any:
-        """The factor of K + ρ, for `scipy.linalg.cho_solve`."""
-        return cho_factor(self.kernel + ridge * np.eye(len(self.kernel)))
+        """The factor of K + ρ, for `scipy.linalg.cho_solve`; of the last ρ, from memory."""
+        if self._factor is None or self._factor[0] != ridge:
+            damped = self.kernel.copy()
+            damped[np.diag_indices_from(damped)] += ridge
+            self._factor = ridge, cho_factor(damped, overwrite_a=True)
+        return self._factor[1]
 
     def effect(self, direction: Gradient) -> Array:
         """J · direction (n · k,)."""
@@ -99,9 +99,7 @@ class Anchor:
 
     def direction(self, coefficients: Array) -> Gradient:
         """Jᵀ coefficients (n · k,)."""
-        by_state = coefficients.reshape(self.values.shape)
-        weights = (by_state[:, :, None] * self._weights).sum(axis=1)
-        return pull_back(self._policy, self._states, lambda _, chunk: weights[chunk])
+        return self.functionals.combined(coefficients.reshape(self.values.shape))
 
 
 def _chosen(n: int, k: int, most: int) -> Indices | None:
@@ -164,7 +162,7 @@ class Elsewhere:
         assert self._references is not None  # it matters
         if self._anchor is None or self._anchor.functionals.policy.layers() is None:
             states = spread(self._references.states, COORDINATES)
-            self._anchor = Anchor(_still(model.policy), states, COORDINATES)
+            self._anchor = Anchor(model.source, states, COORDINATES)
         return self._anchor
 
     def renew(self) -> None:
@@ -186,13 +184,3 @@ class Elsewhere:
         after = policy.outputs(self._references.states)
         before = after if self._before is None else self._before
         return influence_between(self._references, before, after, policy.quantity)
-
-
-def _still(policy: Policy) -> Policy:
-    """The policy, safe from steps, if what does not move can be told from what does."""
-    layers = policy.layers()
-    if layers is None:
-        return policy
-    # Of one in float64, as it is here, a copy that does not take as long as a step.
-    exact = layers.dtype == torch.float64
-    return policy.with_module(layers.in_float64() if exact else copy.deepcopy(policy.module))

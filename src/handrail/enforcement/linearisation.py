@@ -6,6 +6,7 @@ direction, Jᵀ times a vector, and rows of the tangent kernel K = J Jᵀ.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -15,7 +16,7 @@ from handrail._types import Array, Indices
 from handrail.constraints import Rows
 from handrail.errors import SolverFailure
 from handrail.policies import Policy
-from handrail.tangent import Functionals, Gradient, gram, gram_diagonal, pull_back, push_forward
+from handrail.tangent import Functionals, Gradient, gram, gram_diagonal, push_forward
 
 
 @final
@@ -26,16 +27,12 @@ class Linearisation:
         policy: at its present weights.
         rows: the constraint rows.
         outputs: (n_samples, n_actions) of the policy at the rows' states.
-
-    Attributes:
-        policy: in float64, at the weights that this is about for as long as nobody moves them.
     """
 
     def __init__(self, policy: Policy, rows: Rows, outputs: Array) -> None:
-        # Rows that depend on each other must do so to the last digit, or the solver sees a
-        # contradiction in the noise: float32 networks are linearised in float64.
-        self.policy = policy.in_float64(rows.states)
+        self._given = policy
         self._rows = rows
+        self._known: dict[bytes, tuple[Functionals, Indices]] = {}
         self.values = rows.values(outputs)  # c (n_rows,)
         self._raw_weights = rows.raw_weights(policy, outputs)
         # (H2): for a row of one state and one action this is π, so that ∇c / scale is ∇log π; of a
@@ -45,7 +42,23 @@ class Linearisation:
         scale = rows.sum_samples((np.abs(rows.weights) * of_outputs).sum(axis=1))
         self.scale = np.maximum(scale, np.finfo(np.float64).tiny)
         # Relative rounding error of a product with J.
-        self.rounding = 16.0 * torch.finfo(self.policy.dtype).eps
+        self.rounding = 16.0 * torch.finfo(self.source.dtype).eps
+
+    @cached_property
+    def policy(self) -> Policy:
+        """In float64, at the weights that this is about for as long as nobody moves them.
+
+        Rows that depend on each other must do so to the last digit, or the solver sees a
+        contradiction in the noise.
+        """
+        return self._given.in_float64(self._rows.states)
+
+    @cached_property
+    def source(self) -> Policy:
+        """Whose gradients are float64: a plain network as it is, else a copy."""
+        layers = self._given.layers()
+        plain = layers is not None and layers.trainable
+        return self._given if plain else self.policy
 
     @property
     def log_likelihood(self) -> Array:
@@ -63,11 +76,12 @@ class Linearisation:
 
     def direction(self, coefficients: Array) -> Gradient:
         """Jᵀ · coefficients = Σ_i coefficient_i ∇c_i, by one backward pass."""
-        per_sample = coefficients[self._rows.row_of_sample]
-        used = np.flatnonzero(per_sample)
+        used = np.flatnonzero(coefficients)
         used = used if len(used) else np.array([0])
-        weights = per_sample[used, None] * self._raw_weights[used]
-        return pull_back(self.policy, self._rows.states[used], lambda _, chunk: weights[chunk])
+        whole = np.arange(len(self))
+        rows = whole if whole.tobytes() in self._known else used
+        functionals, row_of_sample = self._functionals(rows)
+        return functionals.combined(coefficients[rows][row_of_sample, None])
 
     def kernel(self, rows: Indices, columns: Indices | None = None) -> Array:
         """K[rows, columns] = ∇c_i · ∇c_j; symmetric when `columns` is left out."""
@@ -87,7 +101,7 @@ class Linearisation:
 
         These may be of the same network at other weights, if it is a plain one (`Policy.layers`).
         """
-        same = others.policy is self.policy
+        same = others.policy is self.source
         left, row_of_left = self._functionals(rows, like=others if same else None)
         samples = gram(left, others)[:, 0]
         return _sum_groups(samples.reshape(len(samples), -1), row_of_left)
@@ -111,12 +125,17 @@ class Linearisation:
     def _functionals(
         self, indices: Indices, like: Functionals | None = None
     ) -> tuple[Functionals, Indices]:
+        key = indices.tobytes()
+        if key in self._known:
+            return self._known[key]
         by_row = self._rows.samples
         slices = [by_row[i] for i in indices]
         chosen = np.concatenate([np.arange(s.start, s.stop) for s in slices])
         groups = np.repeat(np.arange(len(slices)), [s.stop - s.start for s in slices])
         weights = self._raw_weights[chosen, None, :]
-        return Functionals(self.policy, self._rows.states[chosen], weights, like), groups
+        states = self._rows.states[chosen]
+        self._known[key] = Functionals(self.source, states, weights, like), groups
+        return self._known[key]
 
 
 def _sum_groups(matrix: Array, group_of_row: Indices) -> Array:

@@ -245,17 +245,20 @@ class Layers:
         are one product per layer, and nothing needs to be recorded.
 
         Args:
-            states: (n, *observation_shape).
-            weights: (n, r, n_actions).
+            states: (n, *observation_shape), in the precision that is computed in, whatever the
+                network's own.
+            weights: (n, r, n_actions), in the same.
         """
         inputs: list[Tensor] = []
         slopes: list[Tensor | None] = []
         signal = observed = states.flatten(1) if self.flattens else states
         if self.front is not None:
-            signal = self.front(signal)
-        for layer, activation in zip(self.linear, self.activations, strict=True):
+            signal = self.front(signal).to(states.dtype)
+        matrices = [layer.weight.to(states.dtype) for layer in self.linear]
+        for layer, matrix, activation in zip(self.linear, matrices, self.activations, strict=True):
             inputs.append(signal)
-            signal = functional.linear(signal, layer.weight, layer.bias)
+            bias = None if layer.bias is None else layer.bias.to(states.dtype)
+            signal = functional.linear(signal, matrix, bias)
             if self.residual is not None and layer is self.linear[-1]:
                 signal = signal + self.residual.controlled(observed)
             if activation is IDENTITY:
@@ -270,7 +273,7 @@ class Layers:
                 arriving = arriving * slope
             passed.append(Passed(inputs[depth], arriving, layer.bias is not None))
             if depth:
-                arriving = arriving @ layer.weight
+                arriving = arriving @ matrices[depth]
         return passed[::-1]
 
     def pull_back(self, states: Tensor, weights: Tensor) -> tuple[Tensor, ...]:

@@ -57,7 +57,8 @@ class Residual(nn.Module):
 
     def controlled(self, observations: Tensor) -> Tensor:
         """What the controller does (n, n_actions)."""
-        return functional.linear(observations, self.gain, self.offset)
+        of = observations.dtype  # gradients are taken in float64, whatever acts
+        return functional.linear(observations, self.gain.to(of), self.offset.to(of))
 
     def arrays(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Gain and offset, on the memory of the tensors."""

@@ -82,6 +82,12 @@ class OuterFactor(Factor):
         weight = (signals.T @ self.inputs).flatten()
         return torch.cat([weight, signals.sum(dim=0)]) if self.has_bias else weight
 
+    def combined(self, coefficients: Tensor) -> list[Tensor]:
+        """Of the gradients, with coefficients (n, r), summed: of the weight, and of the bias."""
+        signals = torch.einsum("nr,nrd->nd", coefficients, self.signals)
+        weight = signals.T @ self.inputs
+        return [weight, signals.sum(dim=0)] if self.has_bias else [weight]
+
     def n_bytes(self) -> int:
         """Memory held."""
         return self.inputs.nbytes + self.signals.nbytes

@@ -17,6 +17,7 @@ from torch import Tensor
 from handrail._types import Array
 from handrail.policies import ROWS_PER_PASS, Policy
 from handrail.tangent.factors import Factor, Factoriser, OuterFactor, concatenate_factors
+from handrail.tangent.gradient import Gradient, pull_back
 
 # Inputs (n, …) and weights (n, r, n_actions) to the factors of every layer.
 Factorise = Callable[[Tensor, Tensor], list[Factor]]
@@ -35,6 +36,8 @@ _FEW = 256
 @final
 class Functionals:
     """w · raw(s) for n states with r functionals each.
+
+    Of a plain network (`Policy.layers`) in float64, whatever its own precision.
 
     Args:
         policy: whose network.
@@ -55,14 +58,51 @@ class Functionals:
         like: Functionals | None = None,
     ) -> None:
         self.policy = policy
+        self._states = states
+        layers = policy.layers()
+        self._plain = layers if layers is not None and layers.trainable else None
         self._inputs = policy.to_tensor(states)
+        if self._plain is not None and self._inputs.dtype != torch.float64:
+            # From the states as they were given: float32 would have rounded them.
+            self._inputs = torch.tensor(np.asarray(states), dtype=torch.float64).to(
+                self._inputs.device
+            )
         self._weights = torch.as_tensor(raw_weights).to(self._inputs)
         self._fused = policy.fused()
-        self._factorise: Factorise = (
-            _factoriser(policy, self._inputs) if like is None else like._factorise
-        )
+        self._factorise: Factorise = self._factoriser() if like is None else like._factorise
         self.shape = self._weights.shape[:2]
         self._kept: list[Factor] | None = None
+
+    def _factoriser(self) -> Factorise:
+        """Without a graph where it can be."""
+        layers = self._plain
+        if layers is None:
+            return Factoriser(self.policy.module, self._inputs)
+
+        def factorise(inputs: Tensor, weights: Tensor) -> list[Factor]:
+            return [OuterFactor(*passed) for passed in layers.passes(inputs, weights)]
+
+        return factorise
+
+    def combined(self, coefficients: Array) -> Gradient:
+        """Their gradients, with coefficients (n, r), summed.
+
+        Where factors are kept, from these: as they were, though the network may have moved since.
+        """
+        if self._plain is None or (self._kept is None and self._fused is not None):
+            weights = np.einsum("nr,nra->na", coefficients, self._weights.cpu().numpy())
+            return pull_back(self.policy, self._states, lambda _, chunk: weights[chunk])
+        wanted = torch.as_tensor(coefficients).to(self._inputs)
+        parts = [self._combined(block, wanted[block]) for block in self.blocks()]
+        return Gradient(tuple(map(sum, zip(*parts, strict=True))))
+
+    def _combined(self, block: slice, coefficients: Tensor) -> list[Tensor]:
+        outer = [one for one in self.factors(block) if isinstance(one, OuterFactor)]
+        return [part for one in outer for part in one.combined(coefficients)]
+
+    def keep(self) -> None:
+        """Their factors as they are now, of few states: steps may follow."""
+        self.factors(slice(0, len(self._inputs)))
 
     def gram_of_few(self) -> Array | None:
         """All inner products in one compiled pass, where that is faster than matrix products."""
@@ -96,21 +136,6 @@ class Functionals:
         weights = self._weights[block].split(ROWS_PER_PASS)
         passes = [self._factorise(i, w) for i, w in zip(inputs, weights, strict=True)]
         return [concatenate_factors(parts) for parts in zip(*passes, strict=True)]
-
-
-def _factoriser(policy: Policy, example: Tensor) -> Factorise:
-    """Without a graph where it can be."""
-    layers = policy.layers()
-    if layers is None or not layers.trainable:
-        return Factoriser(policy.module, example)
-
-    def factorise(inputs: Tensor, weights: Tensor) -> list[Factor]:
-        return [
-            OuterFactor(one.inputs.double(), one.signals.double(), one.has_bias)
-            for one in layers.passes(inputs, weights)
-        ]
-
-    return factorise
 
 
 def gram(rows: Functionals, columns: Functionals) -> Array:
