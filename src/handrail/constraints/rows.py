@@ -97,7 +97,7 @@ class Rows:
         least = self.worst_of_alternatives(own).argmin(axis=1)
         return np.where(self.counting(least), own, -np.inf)
 
-    @property
+    @cached_property
     def has_choices(self) -> bool:
         """Whether there are alternatives."""
         return bool((self.choice >= 0).any())
@@ -135,12 +135,17 @@ class Rows:
 
     def with_chords(self, policy: Policy, outputs: Array) -> Array:
         """Outputs with those of chords in float64: in float32 their ends are the same number."""
-        chords = self.raw & ~self.is_about_one_state()[self.row_of_sample]
-        if policy.dtype == torch.float64 or not chords.any():
+        chords = self._chords
+        if not len(chords) or policy.dtype == torch.float64:
             return outputs
         outputs, ends = outputs.copy(), self.states[chords]
         outputs[chords] = policy.in_float64(ends).outputs(ends)
         return outputs
+
+    @cached_property
+    def _chords(self) -> Indices:
+        """Samples that are ends of one."""
+        return np.flatnonzero(self.raw & ~self.is_about_one_state()[self.row_of_sample])
 
     def is_equality(self) -> Mask:
         """Rows whose two bounds coincide (n_rows,)."""
@@ -177,6 +182,14 @@ class Rows:
         """
         given = self.lower, self.upper, *self.reach()
         return np.where(self.is_raw(), MEAN.room(*given), self.quantity.room(*given))
+
+    def units(self, scale: Array) -> Array:
+        """Of margins (n_rows,), of a policy with this scale (n_samples, n_actions) at the states.
+
+        1 in log-odds, of mean actions a standard deviation.
+        """
+        pairs = zip(self.weights, scale, strict=True)
+        return self.sum_samples(np.array([self.quantity.unit(*pair) for pair in pairs]))
 
     def insets(self, margin: Array | float) -> tuple[Array, Array]:
         """What a margin is at the lower and at the upper bounds; 0 where there is no bound.

@@ -117,13 +117,26 @@ class Enforcer(ABC):
 
 
 def make_enforcer(
-    expansion: Expansion, selection: Selection, policy: Policy, tolerance: Tolerance
+    expansion: Expansion,
+    selection: Selection,
+    policy: Policy,
+    tolerance: Tolerance,
+    lasting: float = 0.0,
 ) -> Enforcer:
-    """Of a set of constraints; what can never be proven is refused now."""
+    """Of a set of constraints; what can never be proven is refused now.
+
+    Args:
+        expansion: of the constraints.
+        selection: how regions are held.
+        policy: to be held.
+        tolerance: at points.
+        lasting: how far inside their bounds points are brought when they are violated
+            (`enforce_rows`); regions have the margin of their selection.
+    """
     allowed = tolerance.to_hold(policy, expansion.fixed)
     if not expansion.regional:
         assert expansion.fixed is not None  # there is at least one constraint
-        return PointEnforcer(expansion.fixed, allowed, _measured(expansion, selection))
+        return PointEnforcer(expansion.fixed, allowed, _measured(expansion, selection), lasting)
     if not isinstance(selection, Everywhere):
         return SelectionEnforcer(expansion, selection, allowed)
     if selection.prove:
@@ -150,9 +163,16 @@ class PointEnforcer(Enforcer):
             not.
     """
 
-    def __init__(self, rows: Rows, tolerance: float, measured: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        tolerance: float,
+        measured: tuple[str, ...] = (),
+        lasting: float = 0.0,
+    ) -> None:
         self._rows = rows
         self._measured = measured
+        self._lasting = lasting
         self.tolerance = tolerance
 
     @override
@@ -167,7 +187,7 @@ class PointEnforcer(Enforcer):
     def hold(self, policy: Policy, elsewhere: Elsewhere | None = None) -> Enforcement:
         """By relinearising."""
         elsewhere = elsewhere or Elsewhere.unknown()
-        held = enforce_rows(policy, self._rows, self.tolerance, elsewhere)
+        held = enforce_rows(policy, self._rows, self.tolerance, elsewhere, self._lasting)
         return replace(held, measured=self._measured)
 
     @override

@@ -40,6 +40,7 @@ from handrail.enforcement.targets import Position, Targets
 from handrail.errors import UnsatisfiedConstraints
 from handrail.policies import Policy
 from handrail.proof import Certificate
+from handrail.settings import FADED
 from handrail.tangent import (
     MAY_MATTER,
     Gradient,
@@ -217,7 +218,9 @@ class Enforcement:
         return self
 
 
-def enforce_rows(policy: Policy, rows: Rows, tolerance: float, elsewhere: Elsewhere) -> Enforcement:
+def enforce_rows(
+    policy: Policy, rows: Rows, tolerance: float, elsewhere: Elsewhere, lasting: float = 0.0
+) -> Enforcement:
     """Change the policy's weights until every row holds, and as little as possible elsewhere.
 
     Args:
@@ -225,11 +228,20 @@ def enforce_rows(policy: Policy, rows: Rows, tolerance: float, elsewhere: Elsewh
         rows: all of them must hold; of every choice, one alternative.
         tolerance: the largest violation allowed.
         elsewhere: what should stay as it is.
+        lasting: where something is violated, how far inside the bounds to aim (`Rows.units`), so
+            that it is not violated again by the next update. Only an aim: what obeys, obeys; and
+            none for as long as constraints are advice, which would then be too much of it.
     """
     history: list[Iteration] = []
     choices, failure = Choices(rows, policy), None
     with unchanged_on_failure(policy) as start:
-        for _ in range(_MOST_TRIES):
+        lasts = False
+        if lasting and elsewhere.reach <= FADED:
+            inside = lasting * choices.rows.units(_scale(policy, choices.rows))
+            lasts = not _relinearise(policy, choices.rows, tolerance, elsewhere, history, inside)
+            if not lasts:
+                restore(policy, start)
+        for _ in range(0 if lasts else _MOST_TRIES):
             failure = _relinearise(policy, choices.rows, tolerance, elsewhere, history)
             if failure is not None and elsewhere.matters:
                 # Nothing that the shortest way can hold is given up.
@@ -272,9 +284,23 @@ class _Failure:
 
 
 def _relinearise(
-    policy: Policy, rows: Rows, tolerance: float, elsewhere: Elsewhere, history: list[Iteration]
+    policy: Policy,
+    rows: Rows,
+    tolerance: float,
+    elsewhere: Elsewhere,
+    history: list[Iteration],
+    inside: Array | float = 0.0,
 ) -> _Failure | None:
-    """Step until satisfied; None if they are."""
+    """Step until satisfied; None if they are.
+
+    Args:
+        policy: changed in place.
+        rows: that must hold.
+        tolerance: the largest violation allowed.
+        elsewhere: what should stay as it is.
+        history: is added to.
+        inside: how far inside their bounds to aim (n_rows,).
+    """
     outputs = rows.outputs_of(policy)
     if _worst(rows, outputs) <= tolerance:
         return None
@@ -282,7 +308,7 @@ def _relinearise(
     if impossible is not None:
         return _Failure(f"{impossible}. Relax one of them.", impossible.rows)
     elsewhere.begin(policy)
-    targets = Targets(rows, tolerance, policy.coordinates)
+    targets = Targets(rows, tolerance, policy.coordinates, inside)
     trust = 1.0
     for number in range(MAX_ITERATIONS):
         if number and number % _PATIENCE == 0:
@@ -415,6 +441,11 @@ def _line_search(
         restore(policy, start)
         step /= 2.0
     return 0.0, outputs
+
+
+def _scale(policy: Policy, rows: Rows) -> Array:
+    """(n_samples, n_actions) at the rows' states."""
+    return policy.scale(rows.outputs_of(policy))
 
 
 def _worst(rows: Rows, outputs: Array) -> float:

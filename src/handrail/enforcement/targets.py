@@ -45,9 +45,17 @@ class Targets:
         rows: whose bounds.
         tolerance: the largest violation that will do.
         coordinates: those of the policy.
+        inside: by which targets lie further inside (n_rows,), in these coordinates; of two bounds,
+            at most a quarter of what is between them.
     """
 
-    def __init__(self, rows: Rows, tolerance: float, coordinates: Coordinates) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        tolerance: float,
+        coordinates: Coordinates,
+        inside: Array | float = 0.0,
+    ) -> None:
         self._rows, self._coordinates = rows, coordinates
         # A curved sample is a row of its own, so both have the same order.
         self._samples = rows.curved_samples(coordinates)
@@ -57,6 +65,8 @@ class Targets:
         margin = np.minimum(_INSIDE * tolerance, 0.25 * (rows.upper - rows.lower))
         self._lower = self._coordinate_of_bound(rows.lower, margin)
         self._upper = self._coordinate_of_bound(rows.upper, -margin)
+        inset = np.minimum(inside, 0.25 * (self._upper - self._lower))
+        self._lower, self._upper = self._lower + inset, self._upper - inset
         unbounded = self._curved | rows.is_raw()
         self._reach = np.where(unbounded, _UNBOUNDED_REACH, rows.quantity.reach_at_once)
 
@@ -121,10 +131,7 @@ class Targets:
         """
         position = self.position(outputs)
         far = np.maximum(self._lower - position.coordinate, position.coordinate - self._upper)
-        unit = self._rows.quantity.unit
-        pairs = zip(self._rows.weights, scale, strict=True)
-        units = self._rows.sum_samples(np.array([unit(weights, one) for weights, one in pairs]))
-        result: Array = far / units
+        result: Array = far / self._rows.units(scale)
         return result
 
     def _coordinate_of_bound(self, bound: Array, inwards: Array) -> Array:

@@ -229,7 +229,7 @@ class Policy(ABC):
         return next(p for p in self.module.parameters() if p.requires_grad)
 
     def _torch_raw(self, inputs: Tensor) -> Array:
-        if self.layers() is not None:  # which neither mix states nor remember any
+        if self._layers is not None:  # which neither mix states nor remember any
             with torch.no_grad():
                 chunks = [self.module(chunk) for chunk in inputs.split(ROWS_PER_PASS)]
         else:
@@ -243,7 +243,8 @@ class Policy(ABC):
                 f"{type(self.module).__name__} returned {found} for {len(inputs)} states; expected "
                 f"a tensor of {self._raw_name} (n, n_actions)."
             )
-        raw: Array = torch.cat(chunks).double().cpu().numpy()
+        whole = first if len(chunks) == 1 else torch.cat(chunks)
+        raw: Array = whole.double().cpu().numpy()
         return raw
 
     def layers(self) -> Layers | None:

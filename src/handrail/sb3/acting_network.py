@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Iterator
 from typing import final
 
 import torch
@@ -21,14 +21,16 @@ class ActingNetwork:
         self._part = part
         self._tensors = _tensors(part)
         self._copies = [one.detach().clone() for one in self._tensors]
-        self._versions = list(map(_version, self._tensors))
+        # Not counted of tensors made for inference.
+        self._counted = [one for one in self._tensors if not one.is_inference()]
+        self._versions = [one._version for one in self._counted]
 
     def seems_unchanged(self) -> bool:
         """Whether nothing was written into it that torch counts: asked at every step, so cheap.
 
         Torch does not count what is written through `.data`; `is_unchanged` finds that, too.
         """
-        return list(map(_version, self._tensors)) == self._versions
+        return [one._version for one in self._counted] == self._versions
 
     def is_unchanged(self) -> bool:
         """Whether it is the same, number by number."""
@@ -36,10 +38,22 @@ class ActingNetwork:
         return len(now) == len(self._copies) and all(map(torch.equal, self._copies, now))
 
 
-def _tensors(part: nn.Module) -> list[Tensor]:
-    return list(chain(part.parameters(), part.buffers()))
+def parts_of(network: nn.Module) -> Iterator[nn.Module]:
+    """The network and all inside it, those used twice as often.
+
+    Asked before every rollout, by dictionaries: torch's own way puts a name to each of them.
+    """
+    yield network
+    for part in network._modules.values():
+        if part is not None:
+            yield from parts_of(part)
 
 
-def _version(tensor: Tensor) -> int:
-    """Raised by whatever writes into it; not counted of tensors made for inference."""
-    return 0 if tensor.is_inference() else tensor._version
+def _tensors(network: nn.Module) -> list[Tensor]:
+    return [
+        one
+        for part in parts_of(network)
+        for own in (part._parameters, part._buffers)
+        for one in own.values()
+        if one is not None
+    ]

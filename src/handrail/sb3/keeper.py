@@ -16,6 +16,7 @@ from handrail.enforcement import Enforcement, Enforcer
 from handrail.errors import InvalidPolicy, UnsatisfiedConstraints
 from handrail.learning import Holding, Keeper, Terms
 from handrail.policies import Policy, normaliser_in
+from handrail.sb3.acting_network import parts_of
 from handrail.sb3.exploration import AllowedActions
 from handrail.sb3.normalisation import (
     StillNormalisation,
@@ -85,7 +86,7 @@ class ModelKeeper:
         Args:
             before: its worst violation now, if a `look` has found it.
         """
-        self._network.set_training_mode(False)  # as it acts; `train` goes back by itself
+        self._act()
         self._refuse_changed()  # what is held must be what acts
         if not is_normalised_by(self._model, self._wrapper):
             raise InvalidPolicy(
@@ -122,8 +123,13 @@ class ModelKeeper:
 
     def look(self) -> tuple[Holding, bool]:
         """The model as it acts if it is not held now, and whether it obeys; it is watched."""
-        self._network.set_training_mode(False)
+        self._act()
         return self._keeper.look(self._model.num_timesteps)
+
+    def _act(self) -> None:
+        """As it does in a rollout; `train` goes back by itself."""
+        if any(part.training for part in parts_of(self._network)):
+            self._network.set_training_mode(False)
 
     def _hint(self) -> str:
         """What only a fresh network of Stable-Baselines3 has: a last layer that is almost zero."""
@@ -141,7 +147,7 @@ def _built(network: nn.Module) -> list[tuple[object, ...]]:
     """All that makes a network but its numbers: its parts, their methods, hooks and attributes."""
     return [
         (part, type(part).forward, len(part.__dict__), *map(len, _hooks(part)))
-        for part in network.modules()
+        for part in parts_of(network)
     ]
 
 
