@@ -81,7 +81,10 @@ def test_proven_before_any_episode(kwargs: dict[str, Any]) -> None:
         assert np.abs(policy.probabilities(states) - exact).max() < 1e-7  # docs/guides/proof.md
         again = certify(policy, rule)  # the proof is of the policy that came out
         assert again.certified
-        assert again.worst_violation == pytest.approx(certificate.worst_violation, abs=1e-12)
+        # From fresh cells, which may be coarser than those that the last proof began with.
+        for proof in (certificate, again):
+            assert hr.measure(policy, [rule]).worst_violation <= proof.worst_violation + 1e-9
+            assert proof.worst_violation <= 0.0
 
 
 def hardly_provable(**settings: Any) -> tuple[hr.Policy, hr.AtLeast, hr.Everywhere]:
@@ -448,7 +451,7 @@ def test_a_search_depends_on_the_policy_alone() -> None:
 
     hr.enforce(policy, cartpole.regions())
     old, violated = fresh(), 0
-    for size in (0.0, 1e-4, 1e-4, 1e-4, 1e-3, 1e-3, 3e-3, 3e-3):
+    for size in (0.0, 1e-4, 1e-4, 1e-4, 1e-3, 3e-3, 0.03, 0.1):
         with torch.no_grad():
             for parameter in policy.parameters:
                 parameter.add_(torch.from_numpy(rng.normal(size=parameter.shape)), alpha=size)

@@ -55,7 +55,7 @@ def test_regions_are_looked_at_where_they_are_nearest(selection: Selection) -> N
     worst, obeys = lookout.look(policy)
     assert obeys
     assert worst == pytest.approx(enforcer.measure(policy).worst_violation, abs=1e-4)
-    worse = shifted(policy, -0.01)
+    worse = shifted(policy, -0.05)
     worst, obeys = lookout.look(worse)
     assert not obeys
     assert worst == pytest.approx(enforcer.measure(worse).worst_violation, abs=1e-4)
@@ -70,6 +70,22 @@ def test_what_has_moved_far_is_not_taken_for_granted() -> None:
     assert lookout.look(shifted(policy, -0.2 * room))[1]
     assert not lookout.look(shifted(policy, -0.8 * room))[1]
     assert lookout.look(shifted(policy, 0.8 * room))[1]  # away from the bound
+
+
+@pytest.mark.parametrize("corner", [(1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)])
+def test_what_changes_in_one_corner_only_is_seen(corner: tuple[float, float]) -> None:
+    """A unit that is on in a fiftieth of the region, and nothing else, has moved."""
+    policy, enforcer = held([hr.AtLeast(-1.5, hr.Mean(0), BOX)])
+    bent = copy.deepcopy(policy)
+    with torch.no_grad():
+        bent.parameters[0][0] = torch.tensor(corner) * 100.0
+        bent.parameters[1][0] = -80.0  # on where the two add up to 0.8 of at most 1
+        bent.parameters[2][0, 0] = -1.0
+        policy.parameters[2][0, 0] = 0.0  # as if it had not been there
+    lookout = Lookout(policy, enforcer)
+    middle = np.array([[0.0, 0.0], [0.3, -0.2]])
+    np.testing.assert_allclose(bent.mean(middle), policy.mean(middle), atol=1e-12)
+    assert not lookout.look(bent)[1]
 
 
 def test_alternatives_are_looked_at_together() -> None:

@@ -422,3 +422,22 @@ def test_a_batch_with_an_unknown_action_is_refused() -> None:
     narrow = hr.Batch(FLAT[:, :2], [0] * 5, np.ones(5))
     with pytest.raises(hr.errors.ShapeMismatch, match=r"shape \(2,\); it observes 3 values"):
         hr.predict_change(small_policy(), narrow, FLAT, 0.1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_gradients_are_summed_from_kept_factors_of_the_weights_as_they_were(
+    dtype: torch.dtype,
+) -> None:
+    """In float64 whatever the network computes in, against autograd of a copy in float64."""
+    policy = hr.CategoricalPolicy.mlp(spaces(3, 2), hidden=[8, 6], seed=0, dtype=dtype)
+    weights, wanted = RNG.normal(size=(5, 2, 2)), RNG.normal(size=(5, 2))
+    exact = policy.in_float64(FLAT)
+    raw = exact.module(torch.tensor(FLAT))
+    summed = (torch.tensor(np.einsum("nr,nra->na", wanted, weights)) * raw).sum()
+    expected = torch.autograd.grad(summed, tuple(exact.parameters))
+    functionals = gram_matrix.Functionals(policy, FLAT, weights)
+    functionals.keep()
+    with torch.no_grad():
+        policy.parameters[0].add_(1.0)
+    for part, other in zip(functionals.combined(wanted).parts, expected, strict=True):
+        torch.testing.assert_close(part, other, rtol=1e-12, atol=1e-12)

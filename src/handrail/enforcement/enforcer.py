@@ -35,6 +35,7 @@ from handrail.enforcement.iteration import Enforcement, enforce_rows
 from handrail.policies import Policy
 from handrail.proof import Budget, CellCache, Certificate, provable_layers
 from handrail.settings import (
+    FADED,
     Everywhere,
     MaximumDeviation,
     MaximumReturn,
@@ -187,7 +188,9 @@ class PointEnforcer(Enforcer):
     def hold(self, policy: Policy, elsewhere: Elsewhere | None = None) -> Enforcement:
         """By relinearising."""
         elsewhere = elsewhere or Elsewhere.unknown()
-        held = enforce_rows(policy, self._rows, self.tolerance, elsewhere, self._lasting)
+        # As advice, which reaches far anyway, it would be too much.
+        lasting = self._lasting if elsewhere.reach <= FADED else 0.0
+        held = enforce_rows(policy, self._rows, self.tolerance, elsewhere, lasting)
         return replace(held, measured=self._measured)
 
     @override

@@ -189,7 +189,8 @@ class Exchange:
             rows = self.rows_at(self._working)
             at_points = -np.inf
             if rows is not None:
-                step = enforce_rows(policy, rows, exactly, elsewhere)
+                # Aimed further inside than must be: what comes to lie there needs no second step.
+                step = enforce_rows(policy, rows, exactly, elsewhere, self._margin)
                 history += step.history
                 at_points = step.worst_violation
                 if not step.satisfied:

@@ -40,7 +40,6 @@ from handrail.enforcement.targets import Position, Targets
 from handrail.errors import UnsatisfiedConstraints
 from handrail.policies import Policy
 from handrail.proof import Certificate
-from handrail.settings import FADED
 from handrail.tangent import (
     MAY_MATTER,
     Gradient,
@@ -229,14 +228,13 @@ def enforce_rows(
         tolerance: the largest violation allowed.
         elsewhere: what should stay as it is.
         lasting: where something is violated, how far inside the bounds to aim (`Rows.units`), so
-            that it is not violated again by the next update. Only an aim: what obeys, obeys; and
-            none for as long as constraints are advice, which would then be too much of it.
+            that it lasts. Only an aim: what obeys, obeys.
     """
     history: list[Iteration] = []
     choices, failure = Choices(rows, policy), None
     with unchanged_on_failure(policy) as start:
         lasts = False
-        if lasting and elsewhere.reach <= FADED:
+        if lasting:
             inside = lasting * choices.rows.units(_scale(policy, choices.rows))
             lasts = not _relinearise(policy, choices.rows, tolerance, elsewhere, history, inside)
             if not lasts:

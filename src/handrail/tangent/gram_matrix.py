@@ -7,6 +7,8 @@ time and recomputed when needed again, which costs little next to the products.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import add
 from typing import final
 
 import numpy as np
@@ -93,12 +95,11 @@ class Functionals:
             weights = np.einsum("nr,nra->na", coefficients, self._weights.cpu().numpy())
             return pull_back(self.policy, self._states, lambda _, chunk: weights[chunk])
         wanted = torch.as_tensor(coefficients).to(self._inputs)
-        parts = [self._combined(block, wanted[block]) for block in self.blocks()]
-        return Gradient(tuple(map(sum, zip(*parts, strict=True))))
+        return reduce(add, (self._combined(block, wanted[block]) for block in self.blocks()))
 
-    def _combined(self, block: slice, coefficients: Tensor) -> list[Tensor]:
+    def _combined(self, block: slice, coefficients: Tensor) -> Gradient:
         outer = [one for one in self.factors(block) if isinstance(one, OuterFactor)]
-        return [part for one in outer for part in one.combined(coefficients)]
+        return Gradient(tuple(part for one in outer for part in one.combined(coefficients)))
 
     def keep(self) -> None:
         """Their factors as they are now, of few states: steps may follow."""
