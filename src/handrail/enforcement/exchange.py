@@ -31,6 +31,10 @@ from handrail.tangent import distance, restore, snapshot, unchanged_on_failure
 
 MAX_ROUNDS = 60
 
+# Part of the margin by which working states are aimed further inside. (Much further, and they leave
+# as soon as they have come.)
+_BEYOND = 0.1
+
 # A working state leaves when it is further inside than this part of all there is.
 _FAR_INSIDE = 0.6
 
@@ -189,8 +193,9 @@ class Exchange:
             rows = self.rows_at(self._working)
             at_points = -np.inf
             if rows is not None:
-                # Aimed further inside than must be: what comes to lie there needs no second step.
-                step = enforce_rows(policy, rows, exactly, elsewhere, self._margin)
+                # Between updates, aimed a little further inside than must be: one step will do.
+                lasting = _BEYOND * self._margin if elsewhere.matters else 0.0
+                step = enforce_rows(policy, rows, exactly, elsewhere, lasting)
                 history += step.history
                 at_points = step.worst_violation
                 if not step.satisfied:
