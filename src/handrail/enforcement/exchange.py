@@ -31,12 +31,12 @@ from handrail.tangent import distance, restore, snapshot, unchanged_on_failure
 
 MAX_ROUNDS = 60
 
-# Part of the margin by which working states are aimed further inside. (Much further, and they leave
-# as soon as they have come.)
+# Part of the margin by which working states are aimed further inside.
 _BEYOND = 0.1
 
-# A working state leaves when it is further inside than this part of all there is.
-_FAR_INSIDE = 0.6
+# A working state leaves when it is further inside than this part of all there is, and than so many
+# times the margin that it is held at: else it would leave as soon as it has come, and come again.
+_FAR_INSIDE, _FAR_MARGINS = 0.6, 1.5
 
 
 @final
@@ -123,14 +123,16 @@ class Exchange:
         return min(tolerance, 0.5 * self._least_inset) if self._margin else tolerance
 
     @cached_property
-    def _least_inset(self) -> float:
-        """By which bounds are tightened; infinite if there is none."""
+    def _insets(self) -> list[Array]:
+        """By which bounds are tightened, of each region."""
         pairs = [(one, one.stand_in_rows()) for one in self._expansion.regional]
-        insets = [
-            np.concatenate(rows.insets(self._margin * one.units(rows))) for one, rows in pairs
-        ]
+        return [np.concatenate(rows.insets(self._margin * one.units(rows))) for one, rows in pairs]
+
+    @cached_property
+    def _least_inset(self) -> float:
+        """The least of them; infinite if there is none."""
         # Of bounds so close to 0 or 1 that no margin is left inside them, there is none.
-        return float(min(inset[inset > 0.0].min(initial=np.inf) for inset in insets))
+        return float(min(inset[inset > 0.0].min(initial=np.inf) for inset in self._insets))
 
     def add(self, found: Found) -> bool:
         """Take violated states in; False if all of them were there already."""
@@ -150,8 +152,9 @@ class Exchange:
         regional = [self._expansion.regional[index] for index in held]
         violations = violations_together(policy, regional, [self._working[i] for i in held])
         for index, one, of_states in zip(held, regional, violations, strict=True):
-            near = of_states > -_FAR_INSIDE * one.unit * one.room
-            self._working[index] = self._working[index][near]
+            margin = float(self._insets[index].max())
+            far = max(_FAR_INSIDE * one.unit * one.room, _FAR_MARGINS * margin)
+            self._working[index] = self._working[index][of_states > -far]
 
     def hold(
         self, policy: Policy, find: Find, tolerance: float, elsewhere: Elsewhere
