@@ -185,6 +185,7 @@ ENDS = st.one_of(
 @example("(t)**(t)", -3.0, 6.0)
 @example("sin(t)", math.pi / 2, 0.0)
 @example("1/(1/(t))", -1.0, 2.0)
+@example("(min(t,log(t)))**(0.5)", 0.0, 1.0)
 def test_values_lie_in_their_enclosures(text: str, low: float, width: float) -> None:
     """The heart of a proof on a curve: no value may ever escape."""
     try:

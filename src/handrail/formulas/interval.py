@@ -156,7 +156,9 @@ def _real_power(a: Interval, b: Interval) -> Interval:
     base = np.maximum(a[0], 0.0), np.maximum(a[1], 0.0)
     low, high = _loosely(*_extremes([np.power(x, y) for x in base for y in b]))
     fixed = b[0] == b[1]
-    return _anything_where(np.where(fixed, a[1] < 0.0, a[0] < 0.0), (low, high))
+    # NumPy has powers of -∞, whatever the exponent, though none of any other negative number.
+    without = np.where(fixed, a[1] < 0.0, a[0] < 0.0) | np.isneginf(a[0])
+    return _anything_where(without, (low, high))
 
 
 def _whole_power(a: Interval, exponent: Array) -> Interval:
