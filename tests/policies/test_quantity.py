@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from handrail.errors import InvalidArgument, InvalidConstraint
 from handrail.policies import MEAN, PROBABILITY, Quantity, quantity_called
-from handrail.policies.quantity import WithinRange
+from handrail.policies.coordinates import WithinRange
 
 BOTH = pytest.mark.parametrize("quantity", [PROBABILITY, MEAN])
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import gymnasium as gym
 import numpy as np
@@ -20,6 +21,7 @@ from stable_baselines3.td3.policies import TD3Policy
 
 import handrail as hr
 from handrail._types import Array
+from handrail.constraints import PlacedConstraint
 from handrail.policies import DeterministicPolicy
 from handrail.sb3.callback import Handrail
 from handrail.sb3.file import load
@@ -332,3 +334,48 @@ def test_td3_targets_follow_what_is_held() -> None:
     with torch.no_grad():
         scaled = policy.actor_target(torch.as_tensor(STATES, dtype=torch.float32)).numpy()
     assert (2.0 * scaled[:2] >= 0.5).all()
+
+
+@final
+class FreshStates(BaseCallback):
+    """The worst violation of what acts, at states that no holding has seen, at every step."""
+
+    def __init__(self, constraints: Sequence[PlacedConstraint]) -> None:
+        super().__init__()
+        rng = np.random.default_rng(5)
+        regions = [(one, one.region) for one in constraints if one.region is not None]
+        self._places = [(one, region.sample(3000, rng)) for one, region in regions]
+        self.worst: list[float] = []
+
+    def _on_step(self) -> bool:
+        acting = policy_of(self.model)
+        found = []
+        for one, states in self._places:
+            violated = one.violated_at(states, 1)
+            assert violated is not None
+            found.append(float(violated(acting.outputs(states)).max()))
+        self.worst.append(max(found))
+        return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [100, 101])
+def test_no_policy_that_acts_breaks_a_bound_at_fresh_states(seed: int) -> None:
+    """Where every update moves it, and a look has to do most of the time."""
+    rules: list[PlacedConstraint] = [
+        hr.AtMost(-1.0, hr.Mean(0), hr.Box([0.9, 0.05, 0.0], [1.0, 0.3, 1.0]), name="right"),
+        hr.AtLeast(1.0, hr.Mean(0), hr.Box([0.9, -0.3, -1.0], [1.0, -0.05, 0.0]), name="left"),
+    ]
+    model = SAC(
+        "MlpPolicy",
+        "Pendulum-v1",
+        seed=seed,
+        device="cpu",
+        learning_rate=1e-3,
+        policy_kwargs={"net_arch": [64, 64]},
+    )
+    rail, fresh = Handrail(rules, selection=hr.Everywhere(margin=1.0)), FreshStates(rules)
+    model.learn(2_000, callback=[rail, fresh])
+    assert rail.worst_violation <= 0.0
+    assert max(fresh.worst) <= 0.0
+    assert len(fresh.worst) == 2_000

@@ -20,6 +20,7 @@ from handrail.policies.branched_policy import (
     sizes_of,
 )
 from handrail.policies.categorical import CategoricalPolicy, as_categorical
+from handrail.policies.coordinates import Coordinates
 from handrail.policies.deterministic import DeterministicPolicy
 from handrail.policies.fused_network import FusedNetwork, ReluLayer
 from handrail.policies.gaussian import GaussianPolicy
@@ -36,7 +37,6 @@ from handrail.policies.quantity import (
     PROBABILITY,
     STD,
     VALUE,
-    Coordinates,
     Quantity,
 )
 from handrail.policies.residual import Residual

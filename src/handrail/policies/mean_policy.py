@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 
 from handrail._types import Array
 from handrail.policies.activation import ACTIVATIONS
+from handrail.policies.coordinates import Coordinates, WithinRange
 from handrail.policies.policy import Policy
-from handrail.policies.quantity import MEAN, Coordinates, Quantity, WithinRange
+from handrail.policies.quantity import MEAN, Quantity
 
 
 class MeanPolicy(Policy):

@@ -15,11 +15,12 @@ from torch import Tensor, nn
 
 from handrail._types import Array
 from handrail.errors import InvalidPolicy, ShapeMismatch
+from handrail.policies.coordinates import Coordinates
 from handrail.policies.fused_network import FusedNetwork
 from handrail.policies.layer_arrays import LayerArrays
 from handrail.policies.layers import Layers, NumpyPass, n_observed
 from handrail.policies.normalisation import Normaliser, normaliser_in
-from handrail.policies.quantity import Coordinates, Quantity
+from handrail.policies.quantity import Quantity
 
 # Rows in one forward pass: (rows, 5000) activations that stay in the cache.
 ROWS_PER_PASS = 64

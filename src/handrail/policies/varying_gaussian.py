@@ -26,6 +26,7 @@ from handrail._types import Array, Mask
 from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.policies.activation import ACTIVATIONS, IDENTITY, side_by_side
 from handrail.policies.branched_policy import branches_called
+from handrail.policies.coordinates import Coordinates, WithinRange
 from handrail.policies.gaussian import checked_std, part_of_range
 from handrail.policies.layer_arrays import LayerArrays
 from handrail.policies.mean_policy import MeanPolicy
@@ -34,10 +35,8 @@ from handrail.policies.policy import Actions
 from handrail.policies.quantity import (
     MEAN,
     STD,
-    Coordinates,
     FreeNumber,
     Quantity,
-    WithinRange,
     quantity_named,
 )
 from handrail.policies.residual import Controller, controller_arrays, in_range
