@@ -21,7 +21,7 @@ $(READY): pyproject.toml constraints.txt
 $(RLLIB_READY): pyproject.toml constraints-rllib.txt
 	$(PYTHON) -m venv $(RLLIB)
 	$(RLLIB)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-rllib.txt torch
-	$(RLLIB)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-rllib.txt -e ".[rllib]" Box2D pygame-ce pytest
+	$(RLLIB)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-rllib.txt -e ".[rllib]" Box2D pygame-ce pytest hypothesis
 	@touch $@
 
 demo: $(READY) ## train Cartpole from its constraint file on 3 seeds, and write a report with pictures
