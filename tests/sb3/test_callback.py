@@ -553,8 +553,13 @@ def test_a_file_of_continuous_actions() -> None:
         other.learn(64, callback=Handrail("mountain_car_continuous"))
 
 
-# The outputs of the model below increase by themselves.
-BROKEN = {**KINDS, "monotone": hr.Monotone(0, 2, "decreasing", LEANING, name="monotone")}
+# The outputs of the model below increase by themselves, and choices on all of `LEANING` take long.
+NEAR = hr.Box([-0.5, -0.2, 0.02, -0.2], [-0.4, -0.1, 0.1, 0.2])
+BROKEN: dict[str, hr.Constraint] = {
+    **KINDS,
+    "any of": hr.AnyOf([hr.AtLeast(0.7, action, NEAR) for action in (1, 0)], name="not undecided"),
+    "monotone": hr.Monotone(0, 2, "decreasing", LEANING, name="monotone"),
+}
 
 
 @pytest.mark.parametrize("kind", BROKEN)
