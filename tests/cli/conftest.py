@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
+import handrail as hr
 from handrail.cli import main
 from tests.runs.test_run import TEXT
+from tests.support.here import Here
 from tests.support.paths import ROOT
 
 
@@ -35,6 +39,11 @@ def handrail(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     return Caller(monkeypatch, capsys)
 
 
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hr.executors, "executor_named", lambda *_: Here())
+
+
 def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     """`handrail …` in a process of its own."""
     return subprocess.Popen(
@@ -47,10 +56,20 @@ def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     )
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two seeds, trained in processes of their own, as `handrail train` does it."""
-    folder = tmp_path_factory.mktemp("cli")
+    """Two seeds, trained once whoever of the test processes comes first; each has a copy."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    trained = shared / "trained"
+    with FileLock(shared / "trained.lock"):
+        if not trained.exists():
+            train(tmp_path_factory.mktemp("cli")).rename(trained)
+    return shutil.copytree(trained, tmp_path_factory.mktemp("cli") / "copy") / "group"
+
+
+def train(folder: Path) -> Path:
+    """In processes of their own, as `handrail train` does it."""
     (folder / "corridor.yaml").write_text(TEXT)
     result = start(
         *("train", "corridor.yaml", "--seeds", "2", "--episodes", "12", "--import"),
@@ -64,4 +83,4 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert "IQM" in out
     assert "seed 4" in error  # a line of progress each
     assert "seed 5" in error
-    return folder / "group"
+    return folder

@@ -6,58 +6,16 @@ import json
 import shlex
 import signal
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import handrail as hr
-from handrail.errors import HandrailError
-from handrail.executors.executor import End, Executor, Message, Task, Work
 from handrail.runs.metrics import METRICS
 from handrail.runs.run import Run
 from tests.cli.conftest import Caller, start
 from tests.runs.test_run import TEXT
 
 IMPORT = ("--import", "tests.runs.test_run")
-
-
-class Here(Executor):
-    """Does tasks in this process: to start others takes longer than these tests."""
-
-    def begin(self, tasks: Sequence[Task]) -> Work:
-        return Undone(tasks)
-
-
-class Undone(Work):
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self._left = list(enumerate(tasks))
-
-    def events(self) -> Iterator[Message | End]:
-        number, task = self._left.pop(0)
-        messages: list[Any] = []
-        failure = None
-        try:
-            task.run(messages.append, lambda: False)
-        except HandrailError as error:
-            failure = f"{task.name}: {error}"
-        yield from (Message(number, one) for one in messages)
-        yield End(number, failure)
-
-    def stop(self) -> None:
-        pass
-
-    def kill(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hr.executors, "executor_named", lambda *_: Here())
 
 
 @pytest.fixture
@@ -154,7 +112,8 @@ def test_a_setting_that_fails_is_told_and_the_others_are_compared(
 
 
 def test_ctrl_c_loses_nothing_and_says_what_to_type(tmp_path: Path, file: Path) -> None:
-    command = ("sweep", file.name, "--grid", "step_size=1e-3,1e-2", "--seeds", "1", *IMPORT)
+    one_by_one = ("--seeds", "1", "--jobs", "1")
+    command = ("sweep", file.name, "--grid", "step_size=1e-3,1e-2", *one_by_one, *IMPORT)
     process = start(*command, "--episodes", "100000", "--out", "my sweep", cwd=tmp_path)
     metrics = tmp_path / "my sweep" / "step_size=0.001" / "seed-4" / METRICS
     deadline = time.monotonic() + 300

@@ -101,28 +101,29 @@ def test_a_killed_command_leaves_no_learner_behind(tmp_path: Path) -> None:
             time.sleep(0.1)
 
 
-def hanging(tmp_path: Path) -> subprocess.Popen[str]:
-    """Two runs whose environments hang in their sixth episode."""
+def hanging(tmp_path: Path, n_runs: int) -> subprocess.Popen[str]:
+    """Runs whose environments hang in their sixth episode."""
     (tmp_path / "hangs.yaml").write_text(TEXT.replace("Corridor-v0", "HangsInEpisode5-v0"))
     process = start(
-        *("train", "hangs.yaml", "--import", "tests.runs.test_run", "--seeds", "2"),
-        *("--jobs", "2", "--out", "group"),
+        *("train", "hangs.yaml", "--import", "tests.runs.test_run", "--seeds", str(n_runs)),
+        *("--jobs", str(n_runs), "--out", "group"),
         cwd=tmp_path,
     )
     deadline = time.monotonic() + 300
-    while len(list(tmp_path.glob("hangs-*"))) < 2:
+    while len(list(tmp_path.glob("hangs-*"))) < n_runs:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     return process
 
 
 @INTERRUPTS
-def test_ctrl_c_ends_environments_that_hang_and_says_where(tmp_path: Path) -> None:
-    process = hanging(tmp_path)
+@pytest.mark.parametrize("n_runs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_ctrl_c_ends_environments_that_hang_and_says_where(tmp_path: Path, n_runs: int) -> None:
+    process = hanging(tmp_path, n_runs)
     process.send_signal(signal.SIGINT)
     out, error = process.communicate(timeout=300)
     assert process.returncode == 130, error
-    for seed in (4, 5):
+    for seed in range(4, 4 + n_runs):
         assert (
             f"group/seed-{seed}: Episode 5: Interrupted while waiting for step 1 of the "
             "environment HangsInEpisode5-v0. What was learned before it is kept." in error
@@ -134,13 +135,14 @@ def test_ctrl_c_ends_environments_that_hang_and_says_where(tmp_path: Path) -> No
 @INTERRUPTS
 @pytest.mark.slow
 def test_nor_do_they_outlive_a_command_that_was_killed(tmp_path: Path) -> None:
-    process = hanging(tmp_path)
+    process = hanging(tmp_path, 2)
     process.kill()
     process.communicate(timeout=300)  # the pipes close when the learners are gone, too
     for seed in (4, 5):
         assert Run.open(tmp_path / "group" / f"seed-{seed}").agent().episodes == 5
 
 
+@pytest.mark.usefixtures("here")
 def test_the_report_does_not_fit_either(
     tmp_path: Path, handrail: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +188,7 @@ def test_groups_do_not_mix(group: Path, handrail: Caller) -> None:
     assert not (group / "seed-9").exists()
 
 
+@pytest.mark.usefixtures("here")
 def test_a_longer_goal(group: Path, handrail: Caller, tmp_path: Path) -> None:
     copy = tmp_path / "group"
     shutil.copytree(group, copy)

@@ -34,7 +34,7 @@ actions: [left, right]
 constraints:
   - {name: p, where: {x: 0, x_dot: 0, phi: 0.2, phi_dot: 0}, require: right >= 0.6}
   - {name: q, region: {x: [-1, 1], x_dot: 0, phi: [0.1, 0.12], phi_dot: 0}, require: right >= 0.7}
-settings: {episodes: 3, network: {hidden: [8]}, selection: {strategy: everywhere, prove: true}}
+settings: {episodes: 2, network: {hidden: [8]}, selection: {strategy: everywhere, prove: true}}
 """
 MINE = "ten years of work"
 VALUES: list[Any] = [
@@ -203,7 +203,8 @@ def files(folder: Path) -> list[Path]:
     return [one for one in sorted(folder.rglob("*")) if one.is_file() and not one.is_symlink()]
 
 
-def read_everything(folder: Path) -> None:
+def read_everything(folder: Path, episodes: int) -> None:
+    """And learn on until so many."""
     run = Run.open(folder)
     open_runs(folder.parent)
     run.records()
@@ -212,12 +213,12 @@ def read_everything(folder: Path) -> None:
     policy = open_policy(folder, "a case").policy
     assert agent.policy.outputs([[0.0, 0.0, 0.2, 0.0]])[0, 1] >= 0.6 - 1e-6
     assert policy.outputs([[0.0, 0.0, 0.2, 0.0]])[0, 1] >= 0.6 - 1e-6
-    learned = run.with_episodes(max(4, len(run.records()))).learn()
+    learned = run.with_episodes(max(episodes, len(run.records()))).learn()
     assert learned.evaluate(episodes=1).satisfied
     assert Run.open(folder).finished
 
 
-def attempt(genuine: Path, place: Path, seed: int) -> bool:
+def attempt(genuine: Path, place: Path, seed: int, episodes: int = 4) -> bool:
     """Whether the folder was refused."""
     chance = random.Random(seed)
     shutil.rmtree(place, ignore_errors=True)
@@ -233,7 +234,7 @@ def attempt(genuine: Path, place: Path, seed: int) -> bool:
                 continue  # the second change does not fit the first
     try:
         with bounded_in_time():
-            read_everything(folder)
+            read_everything(folder, episodes)
     except HandrailError:
         return True
     finally:
@@ -244,7 +245,9 @@ def attempt(genuine: Path, place: Path, seed: int) -> bool:
 
 @pytest.mark.parametrize("part", range(4))
 def test_a_run_that_was_altered(genuine: Path, tmp_path: Path, part: int) -> None:
-    refused = sum(attempt(genuine, tmp_path / "case", seed) for seed in range(part, 200, 4))
+    """Some learn on until the policy is held anew, after the fourth episode: that takes long."""
+    goals = {seed: 4 if seed // 4 % 8 == 0 else 3 for seed in range(part, 200, 4)}
+    refused = sum(attempt(genuine, tmp_path / "case", *one) for one in goals.items())
     assert refused >= 20  # of 50: the rest were of no consequence
 
 
@@ -257,6 +260,6 @@ def test_many_runs_that_were_altered(genuine: Path, tmp_path: Path, part: int) -
 
 def test_what_is_not_altered_is_read(genuine: Path, tmp_path: Path) -> None:
     shutil.copytree(genuine, tmp_path / "group" / "seed-0")
-    read_everything(tmp_path / "group" / "seed-0")
+    read_everything(tmp_path / "group" / "seed-0", 4)
     longer = Run.open(tmp_path / "group" / "seed-0")
-    assert with_settings(longer.rulebook, episodes=3).settings == parse(TEXT, "fuzzed").settings
+    assert with_settings(longer.rulebook, episodes=2).settings == parse(TEXT, "fuzzed").settings

@@ -8,7 +8,7 @@ from handrail.runs.run import Run
 from tests.report.figures import book, lean_left
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     made = Run.create(tmp_path_factory.mktemp("report") / "run", book([lean_left()], episodes=2))
     made.learn()

@@ -61,6 +61,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 PREFERRING = ("DQN", "QRDQN")  # they act greedily, by values
 OWN_EXTRACTOR = ("SAC", "TD3", "DDPG", *PREFERRING)  # which is held with the layers behind it
+AS_PPO = ("A2C", "TRPO")  # their models are of the same class
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,8 @@ def test_the_tables_have_every_algorithm_and_every_note() -> None:
 
 
 def _marked(cell: Cell) -> Any:
-    """Actors with a convolution of their own take half a minute."""
-    slow = "images" in cell.observations and cell.algorithm in OWN_EXTRACTOR
+    """Actors with a convolution of their own take half a minute, others a few seconds."""
+    slow = "images" in cell.observations and cell.algorithm in (*OWN_EXTRACTOR, *AS_PPO)
     return pytest.param(cell, marks=pytest.mark.slow if slow else ())
 
 
