@@ -138,7 +138,7 @@ Selection = Annotated[
 
 
 # How far what is known may move the rest of a policy: little, and as advice for everywhere.
-LITTLE_REACH, FADED, ADVICE = 1e-3, 0.1, 10.0
+LITTLE_REACH, ADVICE = 1e-3, 10.0
 
 
 @final
@@ -165,7 +165,7 @@ class Fading(BaseModel):
 # noisy and for those whose updates are gentle; for the latter, of those with room between two
 # bounds; and of one-sided ones (measured: docs/explanation/influence.md).
 ADVICE_ALWAYS = Fading(first=ADVICE, last=ADVICE)
-ADVICE_AT_FIRST = Fading(first=ADVICE, last=FADED, updates=10)
+ADVICE_AT_FIRST = Fading(first=ADVICE, last=0.1, updates=10)
 ADVICE_ONCE = Fading(first=ADVICE, last=LITTLE_REACH)
 LITTLE_ALWAYS = Fading(first=0.1 * LITTLE_REACH, last=LITTLE_REACH)
 

@@ -106,15 +106,3 @@ def test_advice_fades_for_learners_with_gentle_updates() -> None:
     assert reaches[10:] == [ADVICE_AT_FIRST.last] * 2
     one_sided = Keeper(fresh(), SPACES, Terms.of(RULES[:1]))
     assert one_sided.reach() == LITTLE_ALWAYS.first
-
-
-def test_what_is_corrected_lasts_once_advice_has_faded() -> None:
-    """It is aimed inside its bound; as advice, which reaches far anyway, at the bound."""
-    for reach, lowest, highest in ((10.0, 0.9, 0.901), (0.1, 0.91, 0.97)):
-        policy = fresh()
-        keeper = Keeper(policy, SPACES, Terms.of(RULES, reach=reach))
-        keeper.hold(0, "PPO")
-        unlearn(policy)
-        keeper.hold(64, "PPO")
-        held = min(policy.probabilities(STATES)[number, number] for number in (0, 1))
-        assert lowest - 1e-6 <= held <= highest

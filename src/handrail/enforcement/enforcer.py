@@ -35,7 +35,6 @@ from handrail.enforcement.iteration import Enforcement, enforce_rows
 from handrail.policies import Policy
 from handrail.proof import Budget, CellCache, Certificate, provable_layers
 from handrail.settings import (
-    FADED,
     Everywhere,
     MaximumDeviation,
     MaximumReturn,
@@ -118,26 +117,13 @@ class Enforcer(ABC):
 
 
 def make_enforcer(
-    expansion: Expansion,
-    selection: Selection,
-    policy: Policy,
-    tolerance: Tolerance,
-    lasting: float = 0.0,
+    expansion: Expansion, selection: Selection, policy: Policy, tolerance: Tolerance
 ) -> Enforcer:
-    """Of a set of constraints; what can never be proven is refused now.
-
-    Args:
-        expansion: of the constraints.
-        selection: how regions are held.
-        policy: to be held.
-        tolerance: at points.
-        lasting: how far inside their bounds points are brought when they are violated
-            (`enforce_rows`); regions have the margin of their selection.
-    """
+    """Of a set of constraints; what can never be proven is refused now."""
     allowed = tolerance.to_hold(policy, expansion.fixed)
     if not expansion.regional:
         assert expansion.fixed is not None  # there is at least one constraint
-        return PointEnforcer(expansion.fixed, allowed, _measured(expansion, selection), lasting)
+        return PointEnforcer(expansion.fixed, allowed, _measured(expansion, selection))
     if not isinstance(selection, Everywhere):
         return SelectionEnforcer(expansion, selection, allowed)
     if selection.prove:
@@ -164,16 +150,9 @@ class PointEnforcer(Enforcer):
             not.
     """
 
-    def __init__(
-        self,
-        rows: Rows,
-        tolerance: float,
-        measured: tuple[str, ...] = (),
-        lasting: float = 0.0,
-    ) -> None:
+    def __init__(self, rows: Rows, tolerance: float, measured: tuple[str, ...] = ()) -> None:
         self._rows = rows
         self._measured = measured
-        self._lasting = lasting
         self.tolerance = tolerance
 
     @override
@@ -188,9 +167,7 @@ class PointEnforcer(Enforcer):
     def hold(self, policy: Policy, elsewhere: Elsewhere | None = None) -> Enforcement:
         """By relinearising."""
         elsewhere = elsewhere or Elsewhere.unknown()
-        # As advice, which reaches far anyway, it would be too much.
-        lasting = self._lasting if elsewhere.reach <= FADED else 0.0
-        held = enforce_rows(policy, self._rows, self.tolerance, elsewhere, lasting)
+        held = enforce_rows(policy, self._rows, self.tolerance, elsewhere)
         return replace(held, measured=self._measured)
 
     @override

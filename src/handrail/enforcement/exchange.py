@@ -197,8 +197,8 @@ class Exchange:
             at_points = -np.inf
             if rows is not None:
                 # Between updates, aimed a little further inside than must be: one step will do.
-                lasting = _BEYOND * self._margin if elsewhere.matters else 0.0
-                step = enforce_rows(policy, rows, exactly, elsewhere, lasting)
+                beyond = _BEYOND * self._margin if elsewhere.matters else 0.0
+                step = enforce_rows(policy, rows, exactly, elsewhere, beyond)
                 history += step.history
                 at_points = step.worst_violation
                 if not step.satisfied:

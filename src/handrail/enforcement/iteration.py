@@ -218,7 +218,7 @@ class Enforcement:
 
 
 def enforce_rows(
-    policy: Policy, rows: Rows, tolerance: float, elsewhere: Elsewhere, lasting: float = 0.0
+    policy: Policy, rows: Rows, tolerance: float, elsewhere: Elsewhere, beyond: float = 0.0
 ) -> Enforcement:
     """Change the policy's weights until every row holds, and as little as possible elsewhere.
 
@@ -227,19 +227,19 @@ def enforce_rows(
         rows: all of them must hold; of every choice, one alternative.
         tolerance: the largest violation allowed.
         elsewhere: what should stay as it is.
-        lasting: where something is violated, how far inside the bounds to aim (`Rows.units`), so
-            that it lasts. Only an aim: what obeys, obeys.
+        beyond: where something is violated, how far inside the bounds to aim (`Rows.units`). Only
+            an aim: what obeys, obeys.
     """
     history: list[Iteration] = []
     choices, failure = Choices(rows, policy), None
     with unchanged_on_failure(policy) as start:
-        lasts = False
-        if lasting:
-            inside = lasting * choices.rows.units(_scale(policy, choices.rows))
-            lasts = not _relinearise(policy, choices.rows, tolerance, elsewhere, history, inside)
-            if not lasts:
+        there = False
+        if beyond:
+            inside = beyond * choices.rows.units(_scale(policy, choices.rows))
+            there = not _relinearise(policy, choices.rows, tolerance, elsewhere, history, inside)
+            if not there:
                 restore(policy, start)
-        for _ in range(0 if lasts else _MOST_TRIES):
+        for _ in range(0 if there else _MOST_TRIES):
             failure = _relinearise(policy, choices.rows, tolerance, elsewhere, history)
             if failure is not None and elsewhere.matters:
                 # Nothing that the shortest way can hold is given up.

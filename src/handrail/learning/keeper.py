@@ -40,10 +40,6 @@ from handrail.settings import (
     chosen_selection,
 )
 
-# How far inside their bounds violated points are brought: the next update may take some of it back.
-
-_LASTING = 1.0
-
 
 @final
 @dataclass(frozen=True)
@@ -164,8 +160,7 @@ class Keeper:
         expansion = expand(self.constraints, self.policy)
         self._fixed = expansion.fixed
         self._moved_bounds = self._bounds_by_noise()
-        terms = self._terms
-        return make_enforcer(expansion, terms.selection, self.policy, terms.tolerance, _LASTING)
+        return make_enforcer(expansion, self._terms.selection, self.policy, self._terms.tolerance)
 
     def _bounds_by_noise(self) -> list[tuple[Amount, Amount]]:
         """On means, of the constraints whose bounds are those of the policy's noise."""
