@@ -70,10 +70,10 @@ def page(settings: Sequence[Setting], results: Results) -> str:
 This page is generated: `python -m benchmarks.off_policy` trains every cell that is not trained \
 yet, one thread each, with {results.versions}. Seeds are 0 to 9, as many as the tables say: \
 of one or two, scores say little, and what was done and how long it took, more. Settings were \
-chosen on seeds from 100. A seed that one arm lacks was not trained yet, or its fresh network could \
-not be made to obey, which the command says. Arms differ in the callback only. The constraints are in \
-`benchmarks/off_policy/setting.py`: near the top of Pendulum, push back against the fall; on \
-CartPole, prefer to push to where the pole leans and falls.{about_old}
+chosen on seeds from 100. A seed that one arm lacks was not trained yet, or its fresh network \
+could not be made to obey, which the command says. Arms differ in the callback only. The \
+constraints are in `benchmarks/off_policy/setting.py`: near the top of Pendulum, push back against \
+the fall; on CartPole, prefer to push to where the pole leans and falls.{about_old}
 
 ## Scores
 
