@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
@@ -14,7 +14,7 @@ from benchmarks.cells.cell import Cell
 from benchmarks.cells.command import Plan, follow, train_missing
 from benchmarks.cells.journal import Journal, Kept
 from benchmarks.ppo.scores import Stopped
-from handrail.executors.executor import End, Executor, Message, Task, Work
+from tests.support.here import Here
 
 _TRAINED: list[str] = []
 
@@ -53,39 +53,9 @@ class Guess(Cell):
         return Result(self.budget + self.seed / 3.0, float("nan"))
 
 
-@final
-class InTurn(Executor):
+def in_turn(until: int = 1000) -> Here:
     """Here, one after the other; stopped after some."""
-
-    def __init__(self, until: int = 1000) -> None:
-        self._until = until
-
-    def begin(self, tasks: Sequence[Task]) -> Work:
-        return Turns(tasks, self._until)
-
-
-@final
-class Turns(Work):
-    """What is left of them."""
-
-    def __init__(self, tasks: Sequence[Task], until: int) -> None:
-        self._tasks, self._until = tasks, until
-
-    def events(self) -> Iterator[Message | End]:
-        for number, task in enumerate(self._tasks):
-            said: list[Any] = []
-            task.run(said.append, lambda: len(_TRAINED) >= self._until)
-            yield from (Message(number, one) for one in said)
-            yield End(number, None)
-
-    def stop(self) -> None:
-        pass
-
-    def kill(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+    return Here(stopped=lambda: len(_TRAINED) >= until)
 
 
 @pytest.fixture(autouse=True)
@@ -114,10 +84,10 @@ def test_an_interrupted_study_goes_on(
     journal: Journal, trained: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     cells = plan("rail").chosen([])
-    train_missing(cells, journal, InTurn(until=1))
+    train_missing(cells, journal, in_turn(until=1))
     assert trained == ["guess-rail-0"]
     assert capsys.readouterr().out == "guess-rail-0 (1 of 3)\n"  # only what is done is said
-    train_missing(cells, Journal(journal.path), InTurn())
+    train_missing(cells, Journal(journal.path), in_turn())
     assert trained == ["guess-rail-0", "guess-rail-1", "guess-rail-2"]
     found = journal.read().of(cells[1])
     assert found is not None
@@ -127,9 +97,9 @@ def test_an_interrupted_study_goes_on(
 def test_a_changed_setting_is_trained_again(journal: Journal, trained: list[str]) -> None:
     old = Guess("plain", 0)
     new = replace(old, budget=20)
-    train_missing([old], journal, InTurn())
+    train_missing([old], journal, in_turn())
     assert journal.read().of(new) is None  # a stale line is not shown
-    train_missing([new], journal, InTurn())
+    train_missing([new], journal, in_turn())
     assert trained == [old.name, new.name]
     assert journal.read().of(old) is None
     assert len(journal.path.read_text().splitlines()) == 1
@@ -139,14 +109,14 @@ def test_other_code_is_said_and_trained_again_if_asked(
     journal: Journal, trained: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rail, plain = Guess("rail", 0, code=("handrail.tangent",)), Guess("plain", 0)
-    train_missing([rail, plain], journal, InTurn())
+    train_missing([rail, plain], journal, in_turn())
     assert not journal.read().is_old(rail)
     monkeypatch.setattr("benchmarks.cells.cell.digest_of_source", lambda _: "another")
     kept = journal.read()
     assert (kept.is_old(rail), kept.is_old(plain)) == (True, False)
-    train_missing([rail, plain], journal, InTurn())
+    train_missing([rail, plain], journal, in_turn())
     assert len(trained) == 2
-    train_missing([rail, plain], journal, InTurn(), renew=True)
+    train_missing([rail, plain], journal, in_turn(), renew=True)
     assert trained[2:] == [rail.name]
     assert not journal.read().is_old(rail)
 
@@ -168,7 +138,7 @@ def test_words_and_seeds_choose_cells() -> None:
 def test_the_command_trains_and_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "executor_named", lambda *_: InTurn())
+    monkeypatch.setattr(command, "executor_named", lambda *_: in_turn())
     study, folder = plan("rail", "plain"), ["--folder", str(tmp_path)]
     follow(study, study, None, [*folder, "--only", "plain", "--seeds", "1"])
     assert (tmp_path / "guess.md").read_text() == "guess-plain-0: 10.0"
