@@ -76,7 +76,7 @@ def test_the_map_and_the_cursor_read_one_policy_also_while_a_conflict_stands(
         shown = outputs_of(held.map).reshape(2, -1).T
         np.testing.assert_allclose(shown, [one.outputs for one in read], rtol=1e-12)
         before = outputs_of(held.before).reshape(2, -1).T
-        np.testing.assert_array_equal(before, [one.before for one in read])
+        np.testing.assert_allclose(before, [one.before for one in read], rtol=1e-12)
         assert (held.map == held.before) == (not held.satisfied)
 
 
