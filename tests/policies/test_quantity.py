@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog
 
 from handrail.errors import InvalidArgument, InvalidConstraint
-from handrail.policies import MEAN, PROBABILITY, Quantity, quantity_called
+from handrail.policies import MEAN, PROBABILITY, STD, Quantity, quantity_called
 from handrail.policies.coordinates import WithinRange
 
 BOTH = pytest.mark.parametrize("quantity", [PROBABILITY, MEAN])
@@ -34,6 +34,8 @@ def test_words() -> None:
     assert MEAN.request(1).endswith("Constrain their means: action=Mean(0).")
     assert MEAN.request(3).endswith("Constrain their means: action=Mean(0) to Mean(2).")
     assert PROBABILITY.request(3).startswith("this policy chooses among 3 discrete actions.")
+    assert STD.request(1).endswith("Constrain their standard deviations: action=Std(0).")
+    assert STD.request(2).endswith("Constrain their standard deviations: action=Std(0) to Std(1).")
 
 
 def test_what_sums_can_reach() -> None:

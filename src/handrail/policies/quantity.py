@@ -448,7 +448,11 @@ class StandardDeviation(FreeNumber):
 
     @override
     def request(self, n_actions: int) -> str:
-        raise NotImplementedError("No policy decides nothing but standard deviations.")
+        last = "" if n_actions == 1 else f" to Std({n_actions - 1})"
+        return (
+            f"this policy draws {n_actions} continuous actions, with noise that varies. Constrain "
+            f"their standard deviations: action=Std(0){last}."
+        )
 
     @override
     def check_bound(self, bound: float, weights: Iterable[float], what: object) -> None:
