@@ -14,10 +14,16 @@ from typing import final
 import daqp
 import numpy as np
 import piqp
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import qr
 from scipy.optimize import nnls
 
-from handrail._types import Array, Indices
+from handrail._small_matrices import (
+    Orthogonal,
+    pivoted_qr,
+    solve_upper,
+    solve_upper_transposed,
+)
+from handrail._types import Array
 from handrail.errors import SolverFailure
 
 Signs = Array
@@ -146,9 +152,8 @@ def _active_signs(rows: ScaledRows, method: _Method) -> Signs | None:
     matrix = rows.matrix[inequalities]
     if equal.any():
         held = np.flatnonzero(equal)
-        q, independent = _independent(rows.matrix[held])
-        basis = held[independent]
-        signs[basis] = 1.0
+        q, _, independent = _independent(rows.matrix[held])
+        signs[held[independent]] = 1.0
         x_equal, _ = _on_active_rows(rows, signs)
         if rows.violations(x_equal)[held].max() > _ACCURACY + rows.rounding(x_equal)[held].max():
             return None  # the equalities contradict each other
@@ -224,12 +229,12 @@ def nonnegative_least_squares(matrix: Array, target: Array) -> tuple[Array, floa
     return x, float(np.linalg.norm(matrix @ x - target))
 
 
-def _independent(matrix: Array) -> tuple[Array, Indices]:
-    """An orthonormal basis of the rows' span (n, rank), and rows (rank,) that span it."""
-    q, r, order = qr(matrix.T, mode="economic", pivoting=True)
+def _independent(matrix: Array) -> Orthogonal:
+    """Rows (rank,) that span all of them, in an order, and an orthonormal basis of their span."""
+    q, r, order = pivoted_qr(matrix.T)
     diagonal = np.abs(np.diag(r))
     rank = int((diagonal > _RANK * diagonal[0]).sum())
-    return q[:, :rank], order[:rank]
+    return Orthogonal(q[:, :rank], r[:rank, :rank], order[:rank])
 
 
 def _on_active_rows(rows: ScaledRows, signs: Signs) -> tuple[Array, Array]:
@@ -238,14 +243,13 @@ def _on_active_rows(rows: ScaledRows, signs: Signs) -> tuple[Array, Array]:
     multipliers = np.zeros(len(signs))
     if not len(active):
         return np.zeros(rows.matrix.shape[1]), multipliers
-    _, independent = _independent(rows.matrix[active])
+    q, r, independent = _independent(rows.matrix[active])
     active = active[independent]
     matrix = rows.matrix[active]
     target = np.where(signs[active] > 0, rows.lower[active], rows.upper[active])
-    q, r = qr(matrix.T, mode="economic")
-    x = q @ solve_triangular(r, target, trans="T")
-    x += q @ solve_triangular(r, target - matrix @ x, trans="T")  # one refinement
-    multipliers[active] = solve_triangular(r, q.T @ x)
+    x = q @ solve_upper_transposed(r, target)
+    x += q @ solve_upper_transposed(r, target - matrix @ x)  # one refinement
+    multipliers[active] = solve_upper(r, q.T @ x)
     return x, multipliers
 
 

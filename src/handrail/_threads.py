@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 
 import torch
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import LibController, ThreadpoolController
 
 
 @contextmanager
@@ -20,14 +20,19 @@ def one_thread() -> Iterator[None]:
     """Torch and BLAS use one thread inside the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
+    # One by one: `ThreadpoolController.limit` takes longer than what is done here before a rollout.
+    busy = [(pool, n) for pool in _pools() if (n := pool.get_num_threads()) != 1]
     try:
-        with _pools().limit(limits=1):
-            yield
+        for pool, _ in busy:
+            pool.set_num_threads(1)
+        yield
     finally:
+        for pool, n in busy:
+            pool.set_num_threads(n)
         torch.set_num_threads(before)
 
 
 @cache
-def _pools() -> ThreadpoolController:
+def _pools() -> tuple[LibController, ...]:
     """The thread pools of this process; finding them takes milliseconds."""
-    return ThreadpoolController()
+    return tuple(ThreadpoolController().lib_controllers)

@@ -77,13 +77,19 @@ class Rows:
 
     def values(self, outputs: Array) -> Array:
         """C (n_rows,) from the policy's outputs (n_samples, n_actions) at the rows' states."""
-        if self.raw.any():
+        if self._has_raw:
             outputs = np.where(self.raw[:, None], self.quantity.raw_of(outputs), outputs)
         return self.sum_samples((self.weights * outputs).sum(axis=1))
+
+    @cached_property
+    def _has_raw(self) -> bool:
+        return bool(self.raw.any())
 
     def raw_weights(self, policy: Policy, outputs: Array) -> Array:
         """Of the raw outputs, to first order (n_samples, n_actions): dc/dz."""
         through = policy.through_head(outputs, self.weights)
+        if not self._has_raw:
+            return through
         return np.where(self.raw[:, None], self.weights, through)
 
     def violations(self, values: Array) -> Array:
@@ -151,6 +157,14 @@ class Rows:
         """Rows whose two bounds coincide (n_rows,)."""
         result: Mask = self.lower == self.upper
         return result
+
+    @cached_property
+    def by_state(self) -> list[list[int]]:
+        """The rows about each state, but for those that relate several."""
+        groups: dict[bytes, list[int]] = {}
+        for i in np.flatnonzero(self.is_about_one_state()):
+            groups.setdefault(self.first_states[i].tobytes(), []).append(int(i))
+        return list(groups.values())
 
     def is_about_one_state(self) -> Mask:
         """Rows that do not relate several states (n_rows,)."""

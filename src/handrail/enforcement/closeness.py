@@ -25,7 +25,6 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-from scipy.linalg import cho_solve
 from torch import Tensor
 
 from handrail._minimum_norm import solve_minimum_norm
@@ -263,13 +262,13 @@ class Neighbourhood:
             return None
         of_rows, of_references = self._along
         # m = share · D - Jᵀ back
-        back = cho_solve(solved, share * of_references - drift.moved)
+        back = solved.solve(share * of_references - drift.moved)
         shift = share * of_rows - cross @ back
-        metric = (self._kernel - cross @ cho_solve(solved, cross.T)) / sigma  # A M⁻¹ Aᵀ
+        metric = (self._kernel - cross @ solved.solve(cross.T)) / sigma  # A M⁻¹ Aᵀ
         multipliers = self._multipliers(factor_of(metric), shift)
         if multipliers is None:
             return None
-        behind = back - cho_solve(solved, cross.T @ multipliers) / sigma
+        behind = back - solved.solve(cross.T @ multipliers) / sigma
         forward = self._model.direction(multipliers / sigma) + self._anchor.direction(behind)
         pairs = zip(forward.parts, drift.displacement.parts, strict=True)
         return Gradient(tuple(part - share * other for part, other in pairs))

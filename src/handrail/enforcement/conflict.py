@@ -147,7 +147,7 @@ def impossible_at_one_state(rows: Rows) -> Conflict | None:
     The linear model does not see these when there are three or more actions: it knows that
     probabilities add up to 1, not that they are positive.
     """
-    for group in _by_state(rows):
+    for group in rows.by_state:
         if _ask_differently(group, rows) and not exist_together(group, rows):
             smallest = list(group)
             for row in group:
@@ -156,14 +156,6 @@ def impossible_at_one_state(rows: Rows) -> Conflict | None:
                     smallest = rest
             return _named(np.array(smallest), rows, distance=0.0, at_one_state=True)
     return None
-
-
-def _by_state(rows: Rows) -> list[list[int]]:
-    """The rows about each state, but for those that relate several."""
-    groups: dict[bytes, list[int]] = {}
-    for i in np.flatnonzero(rows.is_about_one_state()):
-        groups.setdefault(rows.first_states[i].tobytes(), []).append(int(i))
-    return list(groups.values())
 
 
 @final
@@ -229,7 +221,7 @@ class Choices:
         chosen: Indices = self._far.argmin(axis=1)
         if not len(chosen):
             return chosen
-        for group in _by_state(self._rows):
+        for group in self._rows.by_state:
             here = np.unique(self._rows.choice[group])
             if len(here) > 1:  # there is something else than one choice
                 self._settle(chosen, group, here[here >= 0])

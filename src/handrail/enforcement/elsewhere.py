@@ -24,11 +24,11 @@ constraint rows and C = AJᵀ,
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, final
+from typing import final
 
 import numpy as np
-from scipy.linalg import cho_factor
 
+from handrail._small_matrices import Positive
 from handrail._types import Array, Indices
 from handrail.enforcement.linearisation import Linearisation
 from handrail.enforcement.references import Influence, References, influence_between, spread
@@ -42,8 +42,9 @@ _LEAST_REACH = 1e-7
 # By which references that stand in the way give way.
 _YIELD = 10.0
 
-# References that enter the metric: the cost of a step grows with their square.
-COORDINATES = 128
+# References that enter the metric: the cost of a step grows with their square. With a reach of ρ no
+# more than 1/ρ directions count: then fewer tell as much.
+COORDINATES, _FEWER, _FEWER_FROM = 128, 64, 0.1
 
 
 @final
@@ -68,7 +69,7 @@ class Anchor:
         n = self.values.size
         self.kernel: Array = gram(self.functionals, self.functionals).reshape(n, n)  # K
         self.functionals.keep()  # the policy may take steps while this is used
-        self._factor: tuple[float, Any] | None = None
+        self._factor: tuple[float, Positive] | None = None
 
     def values_of(self, policy: Policy) -> Array:
         """The same coordinates (n, k) of a policy at other weights."""
@@ -83,12 +84,12 @@ class Anchor:
         """ρ."""
         return max(reach, _LEAST_REACH) * self.values.size * self.unit
 
-    def damped(self, ridge: float) -> Any:
-        """The factor of K + ρ, for `scipy.linalg.cho_solve`; of the last ρ, from memory."""
+    def damped(self, ridge: float) -> Positive:
+        """The factor of K + ρ; of the last ρ, from memory."""
         if self._factor is None or self._factor[0] != ridge:
             damped = self.kernel.copy()
             damped[np.diag_indices_from(damped)] += ridge
-            self._factor = ridge, cho_factor(damped, overwrite_a=True)
+            self._factor = ridge, Positive.of(damped)
         return self._factor[1]
 
     def effect(self, direction: Gradient) -> Array:
@@ -161,8 +162,8 @@ class Elsewhere:
         """
         assert self._references is not None  # it matters
         if self._anchor is None or self._anchor.functionals.policy.layers() is None:
-            states = spread(self._references.states, COORDINATES)
-            self._anchor = Anchor(model.source, states, COORDINATES)
+            most = COORDINATES if self._reach < _FEWER_FROM else _FEWER
+            self._anchor = Anchor(model.source, spread(self._references.states, most), most)
         return self._anchor
 
     def renew(self) -> None:

@@ -92,6 +92,10 @@ class Enforcer(ABC):
         """Row by row, worst first; regions on a sample."""
 
     @abstractmethod
+    def worst(self, policy: Policy) -> float:
+        """The first of `measure`, without names and order of all others."""
+
+    @abstractmethod
     def looked_at(self) -> tuple[Rows, Array]:
         """The rows at which a held policy obeys, and what violation of each counts as none.
 
@@ -196,6 +200,10 @@ class PointEnforcer(Enforcer):
         return measure_rows(policy, self._rows)
 
     @override
+    def worst(self, policy: Policy) -> float:
+        return float(self._rows.violations_of(policy).max())
+
+    @override
     def looked_at(self) -> tuple[Rows, Array]:
         return self._rows, np.full(len(self._rows), self.tolerance)
 
@@ -289,6 +297,10 @@ class SelectionEnforcer(Enforcer):
     @override
     def measure(self, policy: Policy) -> Violations:
         return measure_rows(policy, self._watched)
+
+    @override
+    def worst(self, policy: Policy) -> float:
+        return float(self._watched.violations_of(policy).max())
 
     @override
     def looked_at(self) -> tuple[Rows, Array]:
@@ -435,6 +447,10 @@ class RegionEnforcer(Enforcer):
     def measure(self, policy: Policy) -> Violations:
         """The constraints at points, and the regions' samples."""
         return measure_rows(policy, self._watched)
+
+    @override
+    def worst(self, policy: Policy) -> float:
+        return float(self._watched.violations_of(policy).max())
 
     @cached_property
     def _watched(self) -> Rows:

@@ -232,7 +232,7 @@ def enforce_rows(
     """
     history: list[Iteration] = []
     choices, failure = Choices(rows, policy), None
-    with unchanged_on_failure(policy) as start:
+    with policy.still(), unchanged_on_failure(policy) as start:
         there = False
         if beyond:
             inside = beyond * choices.rows.units(_scale(policy, choices.rows))
@@ -321,7 +321,8 @@ def _relinearise(
             conflict = contradiction.conflict(rows, policy)
             found = f"No step satisfies all {len(rows)} constraint rows. {conflict}. {REMEDY}"
             return _Failure(found, conflict.rows, _unevenness(policy, rows))
-        step, outputs = _line_search(policy, rows, targets, direction, outputs)
+        before = targets.shortfall(position)
+        step, outputs = _line_search(policy, rows, targets, direction, outputs, before)
         predicted = rows.violations(targets.predicted_values(position, step * solution.change))
         measured = _worst(rows, outputs)
         active = tuple(rows.labels[i] for i in np.flatnonzero(solution.multipliers))
@@ -423,12 +424,12 @@ def _line_search(
     targets: Targets,
     direction: Gradient,
     outputs: Array,
+    before: float,
 ) -> tuple[float, Array]:
-    """Take the largest halved step that brings the worst row nearer to its target.
+    """Take the largest halved step that brings the worst row nearer to its target than before.
 
     Returns its length (0 if there is none), and the outputs at the rows' states after it.
     """
-    before = targets.shortfall(targets.position(outputs))
     start = snapshot(policy)
     step = 1.0
     for _ in range(_HALVINGS):

@@ -33,6 +33,7 @@ class Linearisation:
         self._given = policy
         self._rows = rows
         self._known: dict[bytes, tuple[Functionals, Indices]] = {}
+        self._whole = np.arange(len(rows)).tobytes()
         self.values = rows.values(outputs)  # c (n_rows,)
         self._raw_weights = rows.raw_weights(policy, outputs)
         # (H2): for a row of one state and one action this is π, so that ∇c / scale is ∇log π; of a
@@ -78,8 +79,7 @@ class Linearisation:
         """Jᵀ · coefficients = Σ_i coefficient_i ∇c_i, by one backward pass."""
         used = np.flatnonzero(coefficients)
         used = used if len(used) else np.array([0])
-        whole = np.arange(len(self))
-        rows = whole if whole.tobytes() in self._known else used
+        rows = np.arange(len(self)) if self._whole in self._known else used
         functionals, row_of_sample = self._functionals(rows)
         return functionals.combined(coefficients[rows][row_of_sample, None])
 
@@ -128,13 +128,14 @@ class Linearisation:
         key = indices.tobytes()
         if key in self._known:
             return self._known[key]
-        by_row = self._rows.samples
-        slices = [by_row[i] for i in indices]
-        chosen = np.concatenate([np.arange(s.start, s.stop) for s in slices])
-        groups = np.repeat(np.arange(len(slices)), [s.stop - s.start for s in slices])
-        weights = self._raw_weights[chosen, None, :]
-        states = self._rows.states[chosen]
-        self._known[key] = Functionals(self.source, states, weights, like), groups
+        states, weights, groups = self._rows.states, self._raw_weights, self._rows.row_of_sample
+        if key != self._whole:
+            by_row = self._rows.samples
+            slices = [by_row[i] for i in indices]
+            chosen = np.concatenate([np.arange(s.start, s.stop) for s in slices])
+            groups = np.repeat(np.arange(len(slices)), [s.stop - s.start for s in slices])
+            states, weights = states[chosen], weights[chosen]
+        self._known[key] = Functionals(self.source, states, weights[:, None, :], like), groups
         return self._known[key]
 
 

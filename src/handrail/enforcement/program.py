@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
-from scipy.linalg import cho_solve
 
 from handrail._minimum_norm import MinimumNorm, solve_minimum_norm
 from handrail._types import Array, Indices
@@ -156,7 +155,7 @@ class LeastInfluence(Geometry):
         new = working[~self._known[working]]
         if len(new):
             self._cross[new] = self._model.cross(new, self._anchor.functionals)
-            self._solved[new] = cho_solve(self._damped, self._cross[new].T).T
+            self._solved[new] = self._damped.solve(self._cross[new].T).T
             self._known[new] = True
         taken = self._cross[working] @ self._solved[working].T
         metric = (self._least_change.kernel(working) - 0.5 * (taken + taken.T)) / self._ridge

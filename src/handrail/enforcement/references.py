@@ -215,7 +215,11 @@ class Places:
 
     def contain(self, states: Array) -> Mask:
         """Which of the states (n, *observation_shape) are among it (n,)."""
-        found = self.are_at(states)
+        return self.are_at(states) | self.are_in_regions(states)
+
+    def are_in_regions(self, states: Array) -> Mask:
+        """Which of them are in a region (n,)."""
+        found = np.zeros(len(states), dtype=bool)
         flat = states.reshape(len(states), -1)
         for region in self._regions:
             found |= region.contains(flat)
@@ -276,8 +280,11 @@ class Reservoir:
         # Few of them before anything is made of them: a rollout of images is large.
         some = spread(np.asarray(states)[::_EVERY], _EVERY * _ENTER)
         visited = some.astype(np.float64).reshape(len(some), *self._outside.shape[1:])
-        self._outside = _renewed(self._outside, visited[~self._places.contain(visited)])
-        self._visited = _renewed(self._visited, visited[~self._places.are_at(visited)])
+        at_points, inside = self._places.are_at(visited), self._places.are_in_regions(visited)
+        at_no_point, outside = visited[~at_points], visited[~(at_points | inside)]
+        alike = self._visited is self._outside and len(outside) == len(at_no_point)
+        self._outside = _renewed(self._outside, outside)
+        self._visited = self._outside if alike else _renewed(self._visited, at_no_point)
         self._rollouts += 1
 
     def memory(self) -> dict[str, NDArray[Any]]:
@@ -320,7 +327,7 @@ def spread(states: Array, count: int) -> Array:
     """At most so many, evenly from all of them."""
     if len(states) <= count:
         return states
-    chosen: Array = states[np.linspace(0, len(states) - 1, count).astype(np.intp)]
+    chosen: Array = states[np.arange(count) * (len(states) - 1) // max(count - 1, 1)]
     return chosen
 
 
@@ -328,7 +335,9 @@ def _keys(states: Array) -> list[bytes]:
     """Equal for states that are the same to an environment, which observes in float32."""
     with np.errstate(over="ignore"):  # beyond float32 everything is infinite
         rounded = states.astype(np.float32) + np.float32(0.0)  # -0.0 + 0.0 is 0.0
-    return [state.tobytes() for state in rounded]
+    whole = np.dtype((np.void, rounded.itemsize * rounded.shape[1]))
+    keys: list[bytes] = np.ascontiguousarray(rounded).view(whole)[:, 0].tolist()
+    return keys
 
 
 @final

@@ -228,8 +228,9 @@ class Keeper:
             self._follow_noise()
             result = self._rail.keep(self.policy) if before is None else None
             if before is None:
-                known = self.enforcer.measure(self.policy) if result is None else result
-                before = known.worst_violation
+                before = (
+                    self.enforcer.worst(self.policy) if result is None else result.worst_violation
+                )
             if result is None:
                 result = self._rail.hold(self.policy)
             if not result.satisfied:

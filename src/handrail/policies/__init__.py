@@ -31,6 +31,7 @@ from handrail.policies.layers import Layers, Refusal, first_layer, n_observed
 from handrail.policies.mean_policy import MeanPolicy
 from handrail.policies.network import Architecture, Tensors, load_weights, pack_policy
 from handrail.policies.normalisation import Normaliser, normaliser_in
+from handrail.policies.numpy_pass import NumpyPass, PassedArrays
 from handrail.policies.policy import ROWS_PER_PASS, Actions, Policy
 from handrail.policies.quantity import (
     MEAN,
@@ -89,6 +90,8 @@ __all__ = [
     "MeanPolicy",
     "NearRectifier",
     "Normaliser",
+    "NumpyPass",
+    "PassedArrays",
     "Policy",
     "Quantity",
     "Rectifier",

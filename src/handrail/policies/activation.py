@@ -145,9 +145,13 @@ class Activation:
 
     def slopes(self, values: Array) -> Array:
         """The derivative at float64 arrays."""
-        before = torch.from_numpy(values)
-        slopes: Array = self.slope(before, self.function(before)).double().numpy()
-        return slopes
+        return self.value_and_slope(values)[1]
+
+    def value_and_slope(self, values: Array) -> tuple[FloatArray, Array]:
+        """Of float64 arrays."""
+        after = self.value(values)
+        slopes = self.slope(torch.from_numpy(values), torch.from_numpy(after))
+        return after, slopes.double().numpy()
 
 
 def _elu(z: FloatArray) -> FloatArray:

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules import module as torch_module
@@ -25,7 +24,6 @@ from torch.nn.modules import module as torch_module
 from handrail._types import Array
 from handrail.policies.activation import (
     IDENTITY,
-    FloatArray,
 )
 from handrail.policies.layer_arrays import LayerArrays
 from handrail.policies.layer_plan import (
@@ -289,66 +287,6 @@ class Layers:
             parts.append(signals.T @ passed.inputs)
             parts += [signals.sum(dim=0)] if passed.has_bias else []
         return tuple(parts)
-
-
-@final
-class NumpyPass:
-    """The network at one observation, in NumPy.
-
-    Collecting experience asks for one at a time. Torch's overhead for that is several times the
-    arithmetic; the same few products in NumPy are not. The arrays are views of the torch
-    parameters, so an in-place update (an optimiser, an enforcement) is seen at once.
-    """
-
-    def __init__(self, layers: Layers) -> None:
-        self._flattens = layers.flattens
-        self._shape = (layers.n_observations,)
-        normalised = isinstance(layers.front, Normaliser)
-        read = torch.float64 if normalised else layers.dtype
-        self._dtype = np.dtype(str(read).removeprefix("torch."))
-        self._front = None if layers.front is None else layers.front.in_numpy()
-        self._beside, self._back = (
-            None if fixed is None else fixed.arrays() for fixed in (layers.residual, layers.back)
-        )
-        self._steps = tuple(
-            (
-                layer.weight.detach().numpy(),
-                None if layer.bias is None else layer.bias.detach().numpy(),
-                None if activation is IDENTITY else activation.value,
-            )
-            for layer, activation in zip(layers.linear, layers.activations, strict=True)
-        )
-
-    @classmethod
-    def of(cls, layers: Layers) -> NumpyPass | None:
-        """None where the weights are not in the memory of the CPU."""
-        on_cpu = all(parameter.device.type == "cpu" for parameter in layers.parameters)
-        return cls(layers) if on_cpu else None
-
-    def __call__(self, state: NDArray[Any]) -> Array:
-        """Raw outputs (n_actions,) of one observation (*observation_shape)."""
-        signal: FloatArray = np.asarray(state, dtype=self._dtype)
-        if self._flattens:
-            signal = signal.ravel()
-        if signal.shape != self._shape:
-            raise ValueError(f"shape {signal.shape}, where the network takes {self._shape}")
-        observed = signal
-        if self._front is not None:
-            signal = self._front(signal)
-        for weight, bias, activate in self._steps:
-            last = weight is self._steps[-1][0]
-            signal = weight.dot(signal)
-            if bias is not None:
-                signal += bias
-            if last and self._beside is not None:
-                gain, offset = self._beside
-                signal += gain.dot(observed) + offset
-            if activate is not None:
-                signal = activate(signal)
-        if self._back is not None:
-            factor, offset = self._back
-            signal = signal * factor + offset
-        return signal.astype(np.float64, copy=False)
 
 
 def first_layer(module: nn.Module) -> nn.Module:

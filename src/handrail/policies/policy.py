@@ -18,8 +18,9 @@ from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.policies.coordinates import Coordinates
 from handrail.policies.fused_network import FusedNetwork
 from handrail.policies.layer_arrays import LayerArrays
-from handrail.policies.layers import Layers, NumpyPass, n_observed
+from handrail.policies.layers import Layers, n_observed
 from handrail.policies.normalisation import Normaliser, normaliser_in
+from handrail.policies.numpy_pass import NumpyPass
 from handrail.policies.quantity import Quantity
 
 # Rows in one forward pass: (rows, 5000) activations that stay in the cache.
@@ -57,6 +58,7 @@ class Policy(ABC):
         self._read()
 
     _raw_name: ClassVar[str]
+    _still = False
 
     @abstractmethod
     def with_module(self, module: nn.Module) -> Self:
@@ -198,8 +200,10 @@ class Policy(ABC):
         """What the module returns (n, n_actions), chunk by chunk so that memory stays bounded."""
         fused = self.fused()
         if fused is None:
-            inputs = self.to_tensor(states)
-            result = self._of_batch(inputs, lambda: self._torch_raw(inputs))
+            result = self._raw_of_few(states)
+            if result is None:
+                inputs = self.to_tensor(states)
+                result = self._of_batch(inputs, lambda: self._torch_raw(inputs))
         else:  # which reads float64 on the CPU: no tensor is needed in between
             batch: Array = np.asarray(states, dtype=np.float64)
             result = self._of_batch(batch, lambda: fused.raw(batch))
@@ -254,14 +258,32 @@ class Policy(ABC):
         Asked before every pass that does not call the module, so that what acts is what is
         measured, whatever was done to the module meanwhile.
         """
-        if self._layers is not None and not self._layers.is_current():
+        if self._layers is not None and not self._still and not self._layers.is_current():
             self._read()
         return self._layers
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Inside, nobody else has a chance to change the module: its layers are looked at once.
+
+        Weights may change, in place.
+        """
+        self.layers()
+        before, self._still = self._still, True
+        try:
+            yield
+        finally:
+            self._still = before
 
     def fused(self) -> FusedNetwork | None:
         """The compiled form of the network at its present weights, where there is one."""
         layers = self.layers()
         return self._fused if layers is not None and layers.trainable else None
+
+    def in_numpy(self) -> NumpyPass | None:
+        """The passes in NumPy at the present weights, where all of a plain network is trained."""
+        layers = self.layers()
+        return self._numpy if layers is not None and layers.trainable else None
 
     def _read(self) -> None:
         """Find out how the module can be evaluated."""
@@ -270,6 +292,11 @@ class Policy(ABC):
         self._layers = read if isinstance(read, Layers) else None
         self._numpy = None if self._layers is None else NumpyPass.of(self._layers)
         self._fused = None if self._layers is None else FusedNetwork.of(self._layers)
+
+    def _raw_of_few(self, states: ArrayLike) -> Array | None:
+        """Without torch, once the layers were looked at; None where it is for torch."""
+        batch, in_numpy = np.asarray(states), self._numpy
+        return None if in_numpy is None or not in_numpy.takes(batch) else in_numpy.raw(batch)
 
     def _raw_of_one(self, state: NDArray[Any]) -> Array:
         self.layers()

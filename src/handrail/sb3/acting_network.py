@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import final
 
 import torch
@@ -20,7 +19,8 @@ class ActingNetwork:
     def __init__(self, part: nn.Module) -> None:
         self._part = part
         self._tensors = _tensors(part)
-        self._copies = [one.detach().clone() for one in self._tensors]
+        with torch.no_grad():
+            self._copies = [one.clone() for one in self._tensors]
         # Not counted of tensors made for inference.
         self._counted = [one for one in self._tensors if not one.is_inference()]
         self._versions = [one._version for one in self._counted]
@@ -38,15 +38,15 @@ class ActingNetwork:
         return len(now) == len(self._copies) and all(map(torch.equal, self._copies, now))
 
 
-def parts_of(network: nn.Module) -> Iterator[nn.Module]:
+def parts_of(network: nn.Module) -> list[nn.Module]:
     """The network and all inside it, those used twice as often.
 
     Asked before every rollout, by dictionaries: torch's own way puts a name to each of them.
     """
-    yield network
-    for part in network._modules.values():
-        if part is not None:
-            yield from parts_of(part)
+    parts = [network]
+    for part in parts:  # which grows meanwhile
+        parts += [one for one in part._modules.values() if one is not None]
+    return parts
 
 
 def _tensors(network: nn.Module) -> list[Tensor]:

@@ -18,6 +18,7 @@ from handrail.sb3.acting_network import ActingNetwork
 from handrail.sb3.experience import Experience, experience_of
 from handrail.sb3.exploration import KeptExploration
 from handrail.sb3.keeper import ModelKeeper
+from handrail.sb3.normalisation import StillNormalisation
 from handrail.sb3.policy import acting_part
 from handrail.sb3.pressure import Pressure, take_off
 from handrail.settings import OnUnproven, Reach, Selection, check_count
@@ -195,7 +196,9 @@ class Handrail(BaseCallback):
             )
         if self._acting is None or not self._acting.seems_unchanged():
             raise self._changed("before")
-        self._observe()
+        assert self._keeper is not None  # _init_callback comes first
+        if self._keeper.normalisation is not None:
+            self._observe(self._keeper.normalisation)
         return True
 
     def _changed(self, when: str) -> InvalidArgument:
@@ -205,11 +208,8 @@ class Handrail(BaseCallback):
             "policies when a rollout starts, and put Handrail behind these in the list."
         )
 
-    def _observe(self) -> None:
+    def _observe(self, normalisation: StillNormalisation) -> None:
         """What is normalised must be so as the policy that was held has it."""
-        normalisation = None if self._keeper is None else self._keeper.normalisation
-        if normalisation is None:
-            return
         if not normalisation.is_as_held():
             raise InvalidArgument(
                 f"Something else than Handrail changed how VecNormalize normalises while the "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import final
@@ -43,7 +43,7 @@ class ModelKeeper:
     def __init__(self, model: BaseAlgorithm, terms: Terms) -> None:
         self._model = model
         self._network = model.policy
-        self._holdings, self._built = 0, _built(model.policy)
+        self._holdings, self._built = 0, _built(parts_of(model.policy))
         self._shown, self._wrapper = policy_by(model.policy, model), normalisation_of(model)
         policy = raw_policy(self._shown, self._wrapper)
         spaces = state_space(model.observation_space), model.action_space
@@ -86,8 +86,9 @@ class ModelKeeper:
         Args:
             before: its worst violation now, if a `look` has found it.
         """
-        self._act()
-        self._refuse_changed()  # what is held must be what acts
+        parts = parts_of(self._network)
+        self._act(parts)
+        self._refuse_changed(parts)  # what is held must be what acts
         if not is_normalised_by(self._model, self._wrapper):
             raise InvalidPolicy(
                 "VecNormalize(norm_obs=True) was put around the environment, or taken away, while "
@@ -101,13 +102,13 @@ class ModelKeeper:
         except UnsatisfiedConstraints as error:
             raise UnsatisfiedConstraints(f"{error}{self._hint()}") from error
 
-    def _refuse_changed(self) -> None:
+    def _refuse_changed(self, parts: Sequence[nn.Module]) -> None:
         """By its numbers, a network is compared after 1, 2, 4, … holdings and when it was rebuilt.
 
         Between these only weights have changed: of whatever else acts by them, all is as it was.
         """
         self._holdings += 1
-        built = _built(self._network)
+        built = _built(parts)
         if built == self._built and self._holdings & (self._holdings - 1):
             return
         self._built = built
@@ -123,12 +124,12 @@ class ModelKeeper:
 
     def look(self) -> tuple[Holding, bool]:
         """The model as it acts if it is not held now, and whether it obeys; it is watched."""
-        self._act()
+        self._act(parts_of(self._network))
         return self._keeper.look(self._model.num_timesteps)
 
-    def _act(self) -> None:
+    def _act(self, parts: Sequence[nn.Module]) -> None:
         """As it does in a rollout; `train` goes back by itself."""
-        if any(part.training for part in parts_of(self._network)):
+        if any(part.training for part in parts):
             self._network.set_training_mode(False)
 
     def _hint(self) -> str:
@@ -143,13 +144,15 @@ class ModelKeeper:
         )
 
 
-def _built(network: nn.Module) -> list[tuple[object, ...]]:
+def _built(parts: Sequence[nn.Module]) -> list[tuple[object, ...]]:
     """All that makes a network but its numbers: its parts, their methods, hooks and attributes."""
     return [
-        (part, type(part).forward, len(part.__dict__), *map(len, _hooks(part)))
-        for part in parts_of(network)
+        (
+            part,
+            type(part).forward,
+            len(part.__dict__),
+            len(part._forward_hooks),
+            len(part._forward_pre_hooks),
+        )
+        for part in parts
     ]
-
-
-def _hooks(part: nn.Module) -> tuple[Mapping[int, object], ...]:
-    return part._forward_hooks, part._forward_pre_hooks

@@ -7,7 +7,7 @@ time and recomputed when needed again, which costs little next to the products.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import final
 
@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from handrail._types import Array
-from handrail.policies import ROWS_PER_PASS, Policy
+from handrail.policies import ROWS_PER_PASS, NumpyPass, Policy
 from handrail.tangent.factors import Factor, Factoriser, OuterFactor, concatenate_factors
+from handrail.tangent.few_gradients import FewGradients
 from handrail.tangent.gradient import Gradient, pull_back
 
 # Inputs (n, …) and weights (n, r, n_actions) to the factors of every layer.
@@ -50,6 +51,7 @@ class Functionals:
 
     Attributes:
         policy: whose network.
+        shape: (n, r).
     """
 
     def __init__(
@@ -61,19 +63,43 @@ class Functionals:
     ) -> None:
         self.policy = policy
         self._states = states
+        self._raw_weights = raw_weights
+        self._like = like
+        self.shape = raw_weights.shape[:2]
         layers = policy.layers()
         self._plain = layers if layers is not None and layers.trainable else None
-        self._inputs = policy.to_tensor(states)
-        if self._plain is not None and self._inputs.dtype != torch.float64:
-            # From the states as they were given: float32 would have rounded them.
-            self._inputs = torch.tensor(np.asarray(states), dtype=torch.float64).to(
-                self._inputs.device
-            )
-        self._weights = torch.as_tensor(raw_weights).to(self._inputs)
         self._fused = policy.fused()
-        self._factorise: Factorise = self._factoriser() if like is None else like._factorise
-        self.shape = self._weights.shape[:2]
+        self._few = self._pass_of_few()
         self._kept: list[Factor] | None = None
+
+    def _pass_of_few(self) -> NumpyPass | None:
+        """Where there are few of a small network."""
+        found = self.policy.in_numpy() if self._fused is None else None
+        taken = found is not None and found.takes(np.asarray(self._states), self.shape[1])
+        return found if taken else None
+
+    @cached_property
+    def few(self) -> FewGradients | None:
+        """All of their gradients, of few: as they are when this is first asked for."""
+        if self._few is None:
+            return None
+        return FewGradients(self._few.passes(np.asarray(self._states), self._raw_weights))
+
+    @cached_property
+    def _inputs(self) -> Tensor:
+        inputs = self.policy.to_tensor(self._states)
+        if self._plain is None or inputs.dtype == torch.float64:
+            return inputs
+        # From the states as they were given: float32 would have rounded them.
+        return torch.tensor(np.asarray(self._states), dtype=torch.float64).to(inputs.device)
+
+    @cached_property
+    def _weights(self) -> Tensor:
+        return torch.as_tensor(self._raw_weights).to(self._inputs)
+
+    @cached_property
+    def _factorise(self) -> Factorise:
+        return self._factoriser() if self._like is None else self._like._factorise
 
     def _factoriser(self) -> Factorise:
         """Without a graph where it can be."""
@@ -91,6 +117,8 @@ class Functionals:
 
         Where factors are kept, from these: as they were, though the network may have moved since.
         """
+        if self.few is not None:
+            return self.few.combined(coefficients)
         if self._plain is None or (self._kept is None and self._fused is not None):
             weights = np.einsum("nr,nra->na", coefficients, self._weights.cpu().numpy())
             return pull_back(self.policy, self._states, lambda _, chunk: weights[chunk])
@@ -103,7 +131,8 @@ class Functionals:
 
     def keep(self) -> None:
         """Their factors as they are now, of few states: steps may follow."""
-        self.factors(slice(0, len(self._inputs)))
+        if self.few is None:
+            self.factors(slice(0, len(self._inputs)))
 
     def gram_of_few(self) -> Array | None:
         """All inner products in one compiled pass, where that is faster than matrix products."""
@@ -115,7 +144,7 @@ class Functionals:
 
     def blocks(self) -> list[slice]:
         """Consecutive states whose factors fit in memory."""
-        n = len(self._inputs)
+        n = self.shape[0]
         if n <= TILE:
             return [slice(0, n)]
         example = self.factors(slice(0, 1))
@@ -141,6 +170,8 @@ class Functionals:
 
 def gram(rows: Functionals, columns: Functionals) -> Array:
     """Inner products (n, r, n', r'); only half of them are computed when both are the same."""
+    if rows.few is not None and columns.few is not None:
+        return rows.few.gram(columns.few)
     symmetric = rows is columns
     of_few = rows.gram_of_few() if symmetric else None
     if of_few is not None:
@@ -162,6 +193,8 @@ def gram(rows: Functionals, columns: Functionals) -> Array:
 
 def gram_diagonal(functionals: Functionals) -> Array:
     """Squared lengths (n, r) of the gradients, without any product between states."""
+    if functionals.few is not None:
+        return functionals.few.squares()
     blocks = [
         sum((factor.squares() for factor in functionals.factors(block)), torch.zeros(()))
         for block in functionals.blocks()
