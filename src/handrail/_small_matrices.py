@@ -30,7 +30,7 @@ class Positive:
         """LinAlgError if it is not positive definite, or not finite."""
         lower, failed = lapack.dpotrf(matrix.T, lower=1, clean=0)
         _refuse(failed)
-        if not np.isfinite(lower[-1, -1]):  # which all others enter
+        if not np.isfinite(np.diagonal(lower)).all():  # which all others enter
             raise np.linalg.LinAlgError("The matrix is not finite")
         return cls(lower)
 

@@ -19,7 +19,8 @@ from threadpoolctl import LibController, ThreadpoolController
 def one_thread() -> Iterator[None]:
     """Torch and BLAS use one thread inside the block."""
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    if before != 1:
+        torch.set_num_threads(1)
     # One by one: `ThreadpoolController.limit` takes longer than what is done here before a rollout.
     busy = [(pool, n) for pool in _pools() if (n := pool.get_num_threads()) != 1]
     try:
@@ -29,7 +30,8 @@ def one_thread() -> Iterator[None]:
     finally:
         for pool, n in busy:
             pool.set_num_threads(n)
-        torch.set_num_threads(before)
+        if before != 1:
+            torch.set_num_threads(before)
 
 
 @cache

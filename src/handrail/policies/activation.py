@@ -147,9 +147,9 @@ class Activation:
         """The derivative at float64 arrays."""
         return self.value_and_slope(values)[1]
 
-    def value_and_slope(self, values: Array) -> tuple[FloatArray, Array]:
+    def value_and_slope(self, values: Array) -> tuple[Array, Array]:
         """Of float64 arrays."""
-        after = self.value(values)
+        after: Array = self.value(values).astype(np.float64, copy=False)
         slopes = self.slope(torch.from_numpy(values), torch.from_numpy(after))
         return after, slopes.double().numpy()
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import final
 
 import torch
 from torch import Tensor, nn
+
+_version = attrgetter("_version")
 
 
 @final
@@ -23,14 +26,14 @@ class ActingNetwork:
             self._copies = [one.clone() for one in self._tensors]
         # Not counted of tensors made for inference.
         self._counted = [one for one in self._tensors if not one.is_inference()]
-        self._versions = [one._version for one in self._counted]
+        self._versions = list(map(_version, self._counted))
 
     def seems_unchanged(self) -> bool:
         """Whether nothing was written into it that torch counts: asked at every step, so cheap.
 
         Torch does not count what is written through `.data`; `is_unchanged` finds that, too.
         """
-        return [one._version for one in self._counted] == self._versions
+        return list(map(_version, self._counted)) == self._versions
 
     def is_unchanged(self) -> bool:
         """Whether it is the same, number by number."""
