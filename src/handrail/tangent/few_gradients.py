@@ -14,6 +14,7 @@ import torch
 
 from handrail._types import Array
 from handrail.policies import PassedArrays
+from handrail.tangent.factors import OuterFactor
 from handrail.tangent.gradient import Gradient
 
 
@@ -56,10 +57,17 @@ class FewGradients:
         """With coefficients (n, r), summed."""
         parts: list[Array] = []
         for one in self.layers:
-            signals = np.matmul(coefficients[:, None, :], one.signals)[:, 0]
+            signals = np.einsum("nr,nrd->nd", coefficients, one.signals)
             parts.append(signals.T @ one.inputs)
             parts += [signals.sum(axis=0)] if one.has_bias else []
         return Gradient(tuple(map(torch.from_numpy, parts)))
+
+    def factors(self) -> list[OuterFactor]:
+        """The same for products with many others, on the same memory."""
+        return [
+            OuterFactor(torch.from_numpy(one.inputs), torch.from_numpy(one.signals), one.has_bias)
+            for one in self.layers
+        ]
 
     @property
     def _shape(self) -> tuple[int, int]:

@@ -132,7 +132,7 @@ class Functionals:
     def keep(self) -> None:
         """Their factors as they are now, of few states: steps may follow."""
         if self.few is None:
-            self.factors(slice(0, len(self._inputs)))
+            self.factors(slice(0, self.shape[0]))
 
     def gram_of_few(self) -> Array | None:
         """All inner products in one compiled pass, where that is faster than matrix products."""
@@ -154,6 +154,8 @@ class Functionals:
 
     def factors(self, block: slice) -> list[Factor]:
         """The factors of a block of states, pass by pass; of few states they are kept."""
+        if self.few is not None:  # multiplied with many
+            return [one[block] for one in self.few.factors()]
         whole = block.stop - block.start == len(self._inputs) <= TILE
         if not whole:
             return self._computed(block)
