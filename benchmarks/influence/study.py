@@ -81,7 +81,8 @@ def _one_sided_rows(setting: Setting) -> list[Row]:
 
 
 def _full_rows(setting: Setting) -> list[Row]:
-    return [Row(setting, NOTHING, "plain"), Row(setting, FULL, "rail")]
+    arms: list[Arm] = ["rail"] if setting.learner == "reinforce" else ["rail", "critic_first"]
+    return [Row(setting, NOTHING, "plain"), *(Row(setting, FULL, arm) for arm in arms)]
 
 
 ONE_SIDED = Study(
