@@ -73,7 +73,11 @@ of one or two, scores say little, and what was done and how long it took, more. 
 chosen on seeds from 100. A seed that one arm lacks was not trained yet, or its fresh network \
 could not be made to obey, which the command says. Arms differ in the callback only. The \
 constraints are in `benchmarks/off_policy/setting.py`: near the top of Pendulum, push back against \
-the fall; on CartPole, prefer to push to where the pole leans and falls.{about_old}
+the fall; on CartPole, prefer to push to where the pole leans and falls; in the air and upright, \
+LunarLander's main engine is on where it falls fast and low, and off where it hardly falls (SAC: a \
+throttle of at least 0.2, at most -0.2; DQN: `Prefer` main over nothing, nothing over main). \
+LunarLander is not trained to the end: ten seeds must fit on two cores, so a plain training is \
+given about a minute, and a score is how far it comes in that.{about_old}
 
 ## Scores
 

@@ -1,7 +1,8 @@
 """What learns where, what it is told, and for how long: settings were chosen on seeds from 100.
 
-Those of DQN are the tuned ones of rl-baselines3-zoo. Networks of SAC and TD3 are smaller than its
-[256, 256] and [400, 300], which Pendulum does not need.
+Those of DQN on CartPole are the tuned ones of rl-baselines3-zoo. Networks of SAC and TD3 are
+smaller than its [256, 256] and [400, 300], which Pendulum does not need. On LunarLander nothing is
+trained to the end: ten seeds must fit on two cores, so a plain training is given about a minute.
 """
 
 from __future__ import annotations
@@ -128,5 +129,61 @@ DQN_CARTPOLE = Setting(
     },
 )
 
-SETTINGS = (SAC_PENDULUM, TD3_PENDULUM, DQN_CARTPOLE)
+# LunarLander-v3 observes x, y, their speeds, the angle, its speed, and whether each leg touches the
+# ground. In the air and upright: fast and low, the main engine brakes; hardly falling, it is off.
+_FALLS_FAST = Box(
+    [-0.4, 0.1, -0.3, -1.0, -0.2, -0.3, 0.0, 0.0], [0.4, 0.6, 0.3, -0.6, 0.2, 0.3, 0.0, 0.0]
+)
+_HARDLY_FALLS = Box(
+    [-0.4, 0.2, -0.3, -0.1, -0.2, -0.3, 0.0, 0.0], [0.4, 1.4, 0.3, 0.1, 0.2, 0.3, 0.0, 0.0]
+)
+
+SAC_LUNAR_LANDER = Setting(
+    "sac-lunar_lander",
+    "SAC, LunarLanderContinuous-v3",
+    "LunarLanderContinuous-v3",
+    SAC,
+    40_000,
+    (
+        AtLeast(0.2, Mean(0), _FALLS_FAST, name="falls fast: main engine on"),
+        AtMost(-0.2, Mean(0), _HARDLY_FALLS, name="hardly falls: main engine off"),
+    ),
+    ("plain", "rail"),
+    1.0,
+    {
+        "learning_rate": 3e-4,  # with 1e-3, nearly every update crosses the margin
+        "train_freq": 4,
+        "gradient_steps": 1,
+        "learning_starts": 1000,
+        "policy_kwargs": _SMALL,
+    },
+)
+DQN_LUNAR_LANDER = Setting(
+    "dqn-lunar_lander",
+    "DQN, LunarLander-v3",
+    "LunarLander-v3",
+    DQN,
+    40_000,
+    (
+        Prefer(2, over=0, by=0.1, where=_FALLS_FAST, name="falls fast: main engine, not nothing"),
+        Prefer(0, over=2, by=0.1, where=_HARDLY_FALLS, name="hardly falls: nothing, not main"),
+    ),
+    ("plain", "rail", "allowed"),
+    0.02,
+    {
+        "learning_rate": 6.3e-4,
+        "batch_size": 128,
+        "buffer_size": 50_000,
+        "learning_starts": 1000,
+        "gamma": 0.99,
+        "target_update_interval": 250,
+        "train_freq": 64,
+        "gradient_steps": 32,
+        "exploration_fraction": 0.12,
+        "exploration_final_eps": 0.1,
+        "policy_kwargs": _SMALL,
+    },
+)
+
+SETTINGS = (SAC_PENDULUM, TD3_PENDULUM, SAC_LUNAR_LANDER, DQN_CARTPOLE, DQN_LUNAR_LANDER)
 SEEDS = range(10)

@@ -78,12 +78,15 @@ class Places(BaseCallback):
 
 def breaks(constraint: PlacedConstraint, states: Array, actions: Any) -> Mask:
     """Which of these actions (n, …) are not what is asked at their states."""
+    taken = np.asarray(actions)
     if isinstance(constraint, Prefer):
-        broken: Mask = np.asarray(actions) != constraint.action
+        over_all = constraint.over == "all"
+        broken: Mask = taken != constraint.action if over_all else taken == constraint.over
         return broken
-    violated = constraint.violated_at(states, 1)
+    flat = taken.astype(np.float64).reshape(len(states), -1)
+    violated = constraint.violated_at(states, flat.shape[1])
     assert violated is not None  # it is about one state at a time
-    return violated(np.asarray(actions, dtype=np.float64).reshape(len(states), 1)) > 0.0
+    return violated(flat) > 0.0
 
 
 def _rail(setting: Setting, arm: Arm) -> Handrail:

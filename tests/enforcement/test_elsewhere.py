@@ -15,7 +15,7 @@ from handrail.constraints import expand
 from handrail.enforcement.elsewhere import Anchor
 from handrail.enforcement.linearisation import Linearisation
 from handrail.enforcement.program import LeastChange, LeastInfluence
-from handrail.policies import GaussianPolicy, Policy
+from handrail.policies import GaussianPolicy, GreedyPolicy, Policy
 from handrail.tangent import Gradient, take_step
 from tests.conftest import spaces
 
@@ -155,3 +155,59 @@ def test_what_is_saturated_everywhere_still_has_a_metric() -> None:
     anchor = Anchor(policy, STATES, 100)
     assert anchor.unit == 1.0
     assert np.isfinite(anchor.damped(anchor.ridge(0.0)).solve(np.ones(9))).all()
+
+
+def greedy(n_actions: int = 3) -> GreedyPolicy:
+    torch.manual_seed(3)
+    layers = torch.nn.Linear(3, 16), torch.nn.Tanh(), torch.nn.Linear(16, n_actions)
+    return GreedyPolicy(torch.nn.Sequential(*layers).double())
+
+
+def test_what_preferred_actions_are_worth_is_among_the_coordinates() -> None:
+    policy, places = greedy(), np.random.default_rng(5).normal(size=(4, 3))
+    rows = expand([hr.Prefer(1, by=0.5, where=hr.Points(places), name="one")], policy).rows()
+    worth = Linearisation(policy, rows, policy.outputs(rows.states)).worth(100)
+    assert worth is not None
+    np.testing.assert_array_equal(worth[0], places)  # once, though over two others
+    np.testing.assert_array_equal(worth[1], [[0.0, 3.0, 0.0]] * 4)
+    anchor = Anchor(policy, STATES, 9, worth)
+    assert anchor.size == 13
+
+    def values(of: Policy) -> Array:
+        every = np.sqrt(3.0) * of.outputs(STATES)
+        return np.concatenate(
+            [every[np.arange(9), np.arange(9) % 3], 3.0 * of.outputs(places)[:, 1]]
+        )
+
+    by_hand = jacobian(policy, values)
+    np.testing.assert_allclose(anchor.kernel, by_hand @ by_hand.T, rtol=1e-5, atol=1e-8)
+    direction = anchor.direction(np.arange(13.0))
+    np.testing.assert_allclose(flat(direction), np.arange(13.0) @ by_hand, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(anchor.effect(direction), by_hand @ flat(direction), rtol=1e-5)
+    np.testing.assert_array_equal(anchor.values_of(policy), anchor.values)
+
+
+def test_where_probabilities_are_asked_for_nothing_is_worth_more() -> None:
+    policy = POLICIES["two actions"]
+    rows = expand([hr.Prefer(1, by=0.5, where=hr.Points(STATES[:2]))], policy).rows()
+    assert Linearisation(policy, rows, policy.outputs(rows.states)).worth(100) is None
+
+
+def test_to_prefer_an_action_the_others_become_worth_less() -> None:
+    """Raised values would be learned by all states before, and raised again."""
+    policy, places = greedy(), np.random.default_rng(6).normal(size=(3, 3))
+    rules = [hr.Prefer(1, by=2.0, where=hr.Points(places), name="one")]
+    before = policy.outputs(places)
+    held = hr.enforce(policy, rules, references=STATES, reach=1e-3).raise_if_unsatisfied()
+    change = policy.outputs(places) - before
+    assert np.abs(change[:, 1]).mean() < 0.3
+    assert change[:, [0, 2]].max() < -1.7
+    assert held.iterations < 6
+
+
+def test_values_are_moved_far_at_once() -> None:
+    """Their units are anybody's: hundreds take no more steps than tenths."""
+    policy, places = greedy(), np.random.default_rng(6).normal(size=(3, 3))
+    rules = [hr.Prefer(1, by=500.0, where=hr.Points(places), name="one")]
+    held = hr.enforce(policy, rules, references=STATES, reach=1e-3).raise_if_unsatisfied()
+    assert held.iterations <= 12

@@ -22,6 +22,7 @@ from handrail.enforcement.rail import (
 )
 from handrail.enforcement.references import References
 from handrail.errors import InvalidArgument, InvalidRun
+from handrail.policies import GreedyPolicy
 from handrail.settings import ADVICE_ALWAYS, ADVICE_AT_FIRST, Fading, Reach, chosen_reach
 from tests.conftest import small_policy, spaces
 
@@ -284,3 +285,14 @@ def test_advice_is_not_taken_back_though_it_fades() -> None:
         assert one.hold(policy).parameter_change == 0.0  # it obeys already
         reaches.append(one.reach(policy))
     assert reaches == pytest.approx([10.0, 1.0, 0.1, 0.1])
+
+
+def test_of_values_advice_is_given_once() -> None:
+    """What actions are worth elsewhere, a learner must find out."""
+    policy = GreedyPolicy(torch.nn.Linear(2, 2, dtype=torch.float64))
+    rules = [hr.Prefer(1, by=0.1, where=at(1)), hr.Prefer(0, by=0.1, where=at(-1))]
+    enforcer = make_enforcer(expand(rules, policy), hr.Everywhere(), policy, Tolerance())
+    one = Rail(enforcer, rules, None, "auto", ADVICE_AT_FIRST)
+    assert one.reach(policy) == 10.0
+    one.learned_from(np.zeros((4, 2)))
+    assert one.reach(policy) == 1e-3

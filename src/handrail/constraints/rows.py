@@ -234,13 +234,11 @@ class Rows:
 
     def take(self, indices: Indices) -> Rows:
         """The chosen rows, in the chosen order."""
-        by_row = self.samples
-        samples = [by_row[i] for i in indices]
-        chosen = np.concatenate([np.arange(s.start, s.stop) for s in samples])
+        chosen, row_of_sample = self._samples_of(indices)
         return Rows(
             states=self.states[chosen],
             weights=self.weights[chosen],
-            row_of_sample=np.repeat(np.arange(len(samples)), [s.stop - s.start for s in samples]),
+            row_of_sample=row_of_sample,
             lower=self.lower[indices],
             upper=self.upper[indices],
             priority=self.priority[indices],
@@ -250,6 +248,14 @@ class Rows:
             choice=self.choice[indices],
             alternative=self.alternative[indices],
         )
+
+    def _samples_of(self, indices: Indices) -> tuple[Indices, Indices]:
+        """Of some rows: which samples they have, and which of the rows each is of."""
+        if len(self.states) == len(self):  # one each, as of regions, which have thousands
+            return np.asarray(indices, dtype=np.intp), np.arange(len(indices))
+        samples = [self.samples[i] for i in indices]
+        chosen = np.concatenate([np.arange(s.start, s.stop) for s in samples])
+        return chosen, np.repeat(np.arange(len(samples)), [s.stop - s.start for s in samples])
 
 
 def concatenate(blocks: Sequence[Rows]) -> Rows:

@@ -19,6 +19,12 @@ references and constraints, however many the weights: with K = JJᵀ, A the grad
 constraint rows and C = AJᵀ,
 
     M⁻¹Aᵀ = (Aᵀ - Jᵀ (K + ρ)⁻¹ Cᵀ) / ρ,     A M⁻¹Aᵀ = (AAᵀ - C (K + ρ)⁻¹ Cᵀ) / ρ.
+
+Of a policy that takes the action it values most, what a preferred action is worth counts among y,
+too, at the very states where it is preferred (`Linearisation.worth`): to prefer it, the others are
+to be worth less. To raise it would do as well there, but a learner takes the highest value for what
+a state is worth, and learns that all states before it are worth more; so from update to update
+values would grow without end.
 """
 
 from __future__ import annotations
@@ -56,24 +62,44 @@ class Anchor:
             must stay as it is for as long as this is used.
         states: (n, *observation_shape), the references.
         coordinates: most that count; of more, one of each state's takes the place of all of them.
+        worth: more states (m, *observation_shape), and of one more coordinate at each the weights
+            (m, n_actions) on raw outputs; None for none.
+
+    Attributes:
+        values: y (n, k) at the references.
+        functionals: all coordinates, those of `worth` behind the others.
     """
 
-    def __init__(self, policy: Policy, states: Array, coordinates: int) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        states: Array,
+        coordinates: int,
+        worth: tuple[Array, Array] | None = None,
+    ) -> None:
         self._policy = policy
-        self._states = states
+        self._references = self._states = states
         natural, gradients = policy.natural(policy.outputs(states))
         self._chosen = chosen = _chosen(len(states), natural.shape[1], coordinates)
-        self.values = _some(natural, chosen)  # y (n, k)
+        self.values = _some(natural, chosen)
         self._weights = _some(gradients, chosen)  # (n, k, n_actions), on the raw outputs
-        self.functionals = Functionals(policy, states, self._weights)
-        n = self.values.size
+        if worth is not None:
+            self._states = np.concatenate([states, worth[0]])
+            self._weights = np.concatenate([self._weights, _alone(worth[1], self.values.shape[1])])
+        self.functionals = Functionals(policy, self._states, self._weights)
+        n = self.size
         self.kernel: Array = gram(self.functionals, self.functionals).reshape(n, n)  # K
         self.functionals.keep()  # the policy may take steps while this is used
         self._factor: tuple[float, Positive] | None = None
 
+    @property
+    def size(self) -> int:
+        """Of y and the worth."""
+        return int(np.prod(self._weights.shape[:2]))
+
     def values_of(self, policy: Policy) -> Array:
         """The same coordinates (n, k) of a policy at other weights."""
-        return _some(policy.natural(policy.outputs(self._states))[0], self._chosen)
+        return _some(policy.natural(policy.outputs(self._references))[0], self._chosen)
 
     @cached_property
     def unit(self) -> float:
@@ -82,7 +108,7 @@ class Anchor:
 
     def ridge(self, reach: float) -> float:
         """ρ."""
-        return max(reach, _LEAST_REACH) * self.values.size * self.unit
+        return max(reach, _LEAST_REACH) * self.size * self.unit
 
     def damped(self, ridge: float) -> Positive:
         """The factor of K + ρ; of the last ρ, from memory."""
@@ -93,14 +119,14 @@ class Anchor:
         return self._factor[1]
 
     def effect(self, direction: Gradient) -> Array:
-        """J · direction (n · k,)."""
+        """J · direction (size,)."""
         raw = push_forward(self._policy, self._states, direction)
         changes: Array = (self._weights * raw[:, None, :]).sum(axis=2).ravel()
         return changes
 
     def direction(self, coefficients: Array) -> Gradient:
-        """Jᵀ coefficients (n · k,)."""
-        return self.functionals.combined(coefficients.reshape(self.values.shape))
+        """Jᵀ coefficients (size,)."""
+        return self.functionals.combined(coefficients.reshape(self._weights.shape[:2]))
 
 
 def _chosen(n: int, k: int, most: int) -> Indices | None:
@@ -115,6 +141,13 @@ def _some(every: Array, chosen: Indices | None) -> Array:
     n, k = every.shape[:2]
     one: Array = every[np.arange(n), chosen][:, None]
     return one * float(np.sqrt(k))
+
+
+def _alone(weights: Array, k: int) -> Array:
+    """Of one coordinate a state (m, n_actions), as the first of k (m, k, n_actions)."""
+    result = np.zeros((len(weights), k, weights.shape[1]))
+    result[:, 0] = weights
+    return result
 
 
 @final
@@ -163,7 +196,8 @@ class Elsewhere:
         assert self._references is not None  # it matters
         if self._anchor is None or self._anchor.functionals.policy.layers() is None:
             most = COORDINATES if self._reach < _FEWER_FROM else _FEWER
-            self._anchor = Anchor(model.source, spread(self._references.states, most), most)
+            states = spread(self._references.states, most)
+            self._anchor = Anchor(model.source, states, most, model.worth(most))
         return self._anchor
 
     def renew(self) -> None:

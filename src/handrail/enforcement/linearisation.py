@@ -14,9 +14,14 @@ import torch
 
 from handrail._types import Array, Indices
 from handrail.constraints import Rows
+from handrail.enforcement.references import spread
 from handrail.errors import SolverFailure
-from handrail.policies import Policy
+from handrail.policies import VALUE, Policy
 from handrail.tangent import Functionals, Gradient, gram, gram_diagonal, push_forward
+
+# How much the worth of a preferred action weighs, where a coordinate of a reference weighs 1: there
+# are few such states, and by 1 they would give way before the references do.
+_WORTH = 3.0
 
 
 @final
@@ -69,6 +74,20 @@ class Linearisation:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def worth(self, most: int) -> tuple[Array, Array] | None:
+        """What preferred actions are worth at the rows' states; None of other rows than values.
+
+        The states (m, *observation_shape), each once for an action and at most so many of them,
+        and the weights (m, n_actions) on raw outputs.
+        """
+        if self._rows.quantity != VALUE:
+            return None
+        states, preferred = self._rows.states, _WORTH * np.maximum(self._rows.weights, 0.0)
+        each = np.concatenate([states.reshape(len(states), -1), preferred], axis=1)
+        _, first = np.unique(each, axis=0, return_index=True)
+        first.sort()
+        return spread(states[first], most), spread(preferred[first], most)
 
     def effect(self, direction: Gradient) -> Array:
         """J · direction: the change of every row (n_rows,), by one forward-mode pass."""

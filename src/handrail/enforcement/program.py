@@ -145,7 +145,7 @@ class LeastInfluence(Geometry):
         self._ridge = anchor.ridge(reach)
         self._damped = anchor.damped(self._ridge)
         self._least_change = LeastChange(model)
-        n = len(model), anchor.values.size
+        n = len(model), anchor.size
         self._known = np.zeros(n[0], dtype=bool)
         self._cross = np.zeros(n)  # C, of the known rows
         self._solved = np.zeros(n)  # C (K + ρ)⁻¹

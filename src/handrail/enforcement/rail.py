@@ -36,7 +36,7 @@ from handrail.enforcement.references import (
     spread,
 )
 from handrail.errors import InvalidArgument, InvalidRun
-from handrail.policies import BranchProbability, Policy
+from handrail.policies import VALUE, BranchProbability, Policy
 from handrail.rulebook import (
     AnyConstraints,
     Rulebook,
@@ -148,7 +148,8 @@ class Rail:
     With reach "auto" constraints that cover both sides of a choice, as those of a balanced pole do,
     are advice for everywhere: generalising is a gift, and it steadies a learner whose updates are
     noisy; for learners whose updates are gentle it fades, at once if every constraint has two
-    bounds and room between them, as a tube has: in there is all that is left to learn. One-sided
+    bounds and room between them, as a tube has: in there is all that is left to learn. At once,
+    too, if they are about values, which a learner must find out everywhere. One-sided
     ones would only push the policy to that side, so what they ask for stays where they ask for it.
     There is time for that before any experience: what holding moves elsewhere is taken back step by
     step, as `edit` does. But where the policy lives, only the first rollouts tell. After some of
@@ -192,8 +193,7 @@ class Rail:
         references, seen = self._references(policy), self._reservoir.rollouts
         elsewhere = Elsewhere(references, self.reach(policy))
         held = None
-        taken_as_advice = self._fading(policy).first >= ADVICE
-        if references is not None and not taken_as_advice and self._is_due(seen):
+        if references is not None and self._takes_back(policy) and self._is_due(seen):
             elsewhere.begin(policy)
             held = self._hold_anew(policy)
         if held is None or not (held.satisfied or seen == 0):
@@ -220,6 +220,13 @@ class Rail:
     def knows_elsewhere(self, policy: Policy) -> bool:
         """Whether there are states at which the policy, as it is, need not change."""
         return self._references(policy) is not None
+
+    def _takes_back(self, policy: Policy) -> bool:
+        """Whether what was held may be taken back, and what was learned kept.
+
+        Not what was advice; nor of values, which were learned from one another as they were held.
+        """
+        return policy.quantity != VALUE and self._fading(policy).first < ADVICE
 
     def _is_due(self, seen: int) -> bool:
         """Whether to hold anew, once after so many rollouts; later on only what was ever held."""
@@ -285,7 +292,8 @@ class Rail:
         if not cover_both_sides(rows):
             return LITTLE_ALWAYS
         fades = self._advice.last < ADVICE
-        return ADVICE_ONCE if fades and leave_room_between(rows) else self._advice
+        once = fades and (rows.quantity == VALUE or leave_room_between(rows))
+        return ADVICE_ONCE if once else self._advice
 
     def learned_from(self, states: ArrayLike) -> None:
         """Experience arrives: the states (n, *observation_shape) of a rollout."""

@@ -68,7 +68,8 @@ class Targets:
         inset = np.minimum(inside, 0.25 * (self._upper - self._lower))
         self._lower, self._upper = self._lower + inset, self._upper - inset
         unbounded = self._curved | rows.is_raw()
-        self._reach = np.where(unbounded, _UNBOUNDED_REACH, rows.quantity.reach_at_once)
+        at_once = rows.quantity.reach_at_once
+        self._reach = np.where(unbounded, max(_UNBOUNDED_REACH, at_once), at_once)
 
     def position(self, outputs: Array) -> Position:
         """From the policy's outputs (n_samples, n_actions) at the rows' states."""

@@ -26,6 +26,10 @@ from handrail.policies.quantity import Quantity
 # Rows in one forward pass: (rows, 5000) activations that stay in the cache.
 ROWS_PER_PASS = 64
 
+# Where nothing is kept of a pass: numbers that a layer makes of all rows at once, and most rows. Of
+# narrow networks more rows fit the cache, and what a pass takes by itself is most of its time.
+_NUMBERS_AT_ONCE, _MOST_ROWS = 2**16, 1024
+
 # (n,) indices of discrete actions, or (n, n_actions) continuous ones.
 Actions = NDArray[Any]
 
@@ -236,7 +240,7 @@ class Policy(ABC):
     def _torch_raw(self, inputs: Tensor) -> Array:
         if self._layers is not None:  # which neither mix states nor remember any
             with torch.no_grad():
-                chunks = [self.module(chunk) for chunk in inputs.split(ROWS_PER_PASS)]
+                chunks = [self.module(chunk) for chunk in inputs.split(_rows_at_once(self._layers))]
         else:
             _refuse_mixing_of_samples(self.module)
             with torch.no_grad(), _keeping_buffers(self.module):
@@ -378,3 +382,9 @@ def _keeping_buffers(module: nn.Module) -> Iterator[None]:
 def _version(buffer: Tensor | None) -> int:
     """Raised by whatever writes into it; not counted of tensors made for inference."""
     return 0 if buffer is None or buffer.is_inference() else buffer._version
+
+
+def _rows_at_once(layers: Layers) -> int:
+    """Of states, by the widest of the layers."""
+    widest = max(layer.out_features for layer in layers.linear)
+    return max(ROWS_PER_PASS, min(_MOST_ROWS, _NUMBERS_AT_ONCE // widest))

@@ -484,6 +484,7 @@ class ActionValue(FreeNumber):
     plural: ClassVar[str] = "values of actions"
     subject: ClassVar[str] = "the value of an action"
     margin_unit: ClassVar[str] = "value"
+    reach_at_once: ClassVar[float] = np.inf  # in whose units? A line search knows how far
     stages: ClassVar[tuple[str, ...]] = ("values",)
     is_continuous: ClassVar[bool] = False
 

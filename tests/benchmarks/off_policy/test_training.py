@@ -6,7 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.off_policy.setting import DQN_CARTPOLE, SAC_PENDULUM
+from benchmarks.off_policy.setting import (
+    DQN_CARTPOLE,
+    DQN_LUNAR_LANDER,
+    SAC_LUNAR_LANDER,
+    SAC_PENDULUM,
+)
 from benchmarks.off_policy.training import breaks, train
 
 
@@ -19,6 +24,18 @@ def test_which_actions_are_against_a_constraint() -> None:
     preferred = DQN_CARTPOLE.constraints[0]
     np.testing.assert_array_equal(
         breaks(preferred, states, np.array([0, 1, 1])), [True, False, False]
+    )
+
+
+def test_of_several_engines_only_one_is_spoken_of() -> None:
+    falls_fast, hardly_falls = SAC_LUNAR_LANDER.constraints
+    states = np.array([[0.0, 0.4, 0.0, -0.8, 0.0, 0.0, 0.0, 0.0]] * 3)
+    throttles = np.array([[0.5, -1.0], [0.1, 1.0], [-0.5, 0.0]])
+    np.testing.assert_array_equal(breaks(falls_fast, states, throttles), [False, True, True])
+    np.testing.assert_array_equal(breaks(hardly_falls, states, throttles), [True, True, False])
+    main_over_nothing = DQN_LUNAR_LANDER.constraints[0]
+    np.testing.assert_array_equal(
+        breaks(main_over_nothing, states, np.array([0, 1, 2])), [True, False, False]
     )
 
 
