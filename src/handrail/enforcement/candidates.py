@@ -38,6 +38,13 @@ _CLIMB_STEPS = 8
 # Of the region's size: how far half of a sample is pushed towards the border.
 _PUSHED = 0.5
 
+# Other samples of a region, which take turns: a network that is bent until one sample obeys may
+# break a bound between its states. And, of the region's size, how far their states are moved.
+_TURNS, _MOVED = 8, 0.1
+
+# Of the region's size: how far from it a state counts as right outside.
+_BESIDE = 0.25
+
 # Of the region's size: the first step of the climb, and the step of its differences.
 _FIRST_STEP, _DIFFERENCE = 0.1, 1e-5
 
@@ -81,6 +88,13 @@ class Scored:
         """The chosen ones."""
         return Scored(self.states[chosen], self.violations[chosen])
 
+    def together_with(self, other: Scored) -> Scored:
+        """One behind the other."""
+        return Scored(
+            np.concatenate([self.states, other.states]),
+            np.concatenate([self.violations, other.violations]),
+        )
+
     def or_better(self, states: Array, violations: Array) -> Scored:
         """Of every state and one that it could be instead, the one that violates more."""
         better = violations > self.violations
@@ -118,6 +132,13 @@ class Sample:
         border = region.project(inside + _PUSHED * anywhere * sample.scale)
         return cls(regional, np.concatenate([inside, border]))
 
+    def moved(self, seed: int) -> Sample:
+        """As many other states: each is moved by chance, beyond the border onto it."""
+        chance = np.random.default_rng(seed).uniform(-_MOVED, _MOVED, self.states.shape)
+        return Sample(
+            self.regional, self.regional.region.project(self.states + chance * self.scale)
+        )
+
     @cached_property
     def scale(self) -> Array:
         """The region's size along each coordinate; 1 where it is fixed."""
@@ -132,6 +153,18 @@ class Sample:
     def measure(self, policy: Policy) -> Scored:
         """The violation at every state of the sample."""
         return Scored(self.states, violations_at(policy, self.regional, self.states))
+
+    def beside(self, states: Array | None) -> Array:
+        """The states of the region that are nearest to those right outside of it (n, …), if any.
+
+        Where one of these is to stay as it is while the region moves, a network bends sharply.
+        """
+        if states is None or states[0].size != len(self.scale):
+            return self.states[:0]
+        flat = states.reshape(len(states), -1)
+        nearest = self.regional.region.project(flat)
+        close = (np.abs(nearest - flat) / self.scale).max(axis=1) <= _BESIDE
+        return nearest[close]
 
     def worst(self, scored: Scored, count: int) -> Scored:
         """The worst states, no two of them close together: at most `count`."""
@@ -218,14 +251,20 @@ class Screen:
     """A sample of which only those states are measured that may be near their bounds.
 
     From the weights then and now it is bounded, box by box, how far the log-odds can have moved
-    since a state was measured. What comes out depends on the present policy alone.
+    since a state was measured. Of a network of which that cannot be said all are measured, and if
+    none is violated, as many others, which take turns.
 
     Args:
         sample: all of it.
+
+    Attributes:
+        turn: the number of the last others.
     """
 
     def __init__(self, sample: Sample) -> None:
         self.sample = sample
+        self.turn = 0
+        self._moved: dict[int, Sample] = {}
         states, parts = sample.states, _parts(sample)
         self._part = np.concatenate([np.full(len(one), k) for k, one in enumerate(parts)])
         self._part = self._part[np.argsort(np.concatenate(parts))]  # (n,) of each state
@@ -246,6 +285,8 @@ class Screen:
         network, row = policy.fused(), self._row
         if network is None or row is None:
             scored = self.sample.measure(policy)
+            if scored.highest <= 0.0:
+                scored = scored.together_with(self._next().measure(policy))
             return scored.among(self.is_near(scored) | scored.is_highest)
         self._follow(network, row)
         scored = Scored(self.sample.states, self._highest_violations(row))
@@ -257,6 +298,12 @@ class Screen:
             # Whatever is not known is at most what it says: done, if the worst of all is known.
             asked = ~known & (scored.violations > scored.violations[known].max())
         return scored.among(known & (self.is_near(scored) | scored.is_highest))
+
+    def _next(self) -> Sample:
+        self.turn = (self.turn + 1) % _TURNS
+        if self.turn not in self._moved:
+            self._moved[self.turn] = self.sample.moved(self.turn)
+        return self._moved[self.turn]
 
     def is_near(self, scored: Scored) -> Mask:
         """Which states are so near to their bounds, or beyond, that a climb may lead out."""

@@ -31,7 +31,7 @@ from handrail._minimum_norm import solve_minimum_norm
 from handrail._types import Array
 from handrail.constraints import Rows
 from handrail.enforcement.conflict import Choices
-from handrail.enforcement.elsewhere import Anchor
+from handrail.enforcement.elsewhere import Anchor, Elsewhere
 from handrail.enforcement.enforcer import Enforcer
 from handrail.enforcement.iteration import Enforcement
 from handrail.enforcement.linearisation import Linearisation
@@ -40,6 +40,7 @@ from handrail.enforcement.references import References, spread
 from handrail.enforcement.targets import Targets
 from handrail.errors import InvalidPolicy, SolverFailure
 from handrail.policies import Policy
+from handrail.settings import ADVICE
 from handrail.tangent import (
     Gradient,
     distance,
@@ -81,11 +82,11 @@ def hold_closely(
     """
     closeness, searching = Closeness(policy, references, reach), enforcer.without_proof()
     with unchanged_on_failure(policy) as start:
-        parts = [searching.hold(policy)]
+        parts = [searching.hold(policy, closeness.elsewhere)]
         if parts[0].satisfied:
             parts += _come_closer(policy, closeness, searching)
             if searching is not enforcer:
-                parts.append(enforcer.hold(policy))
+                parts.append(enforcer.hold(policy, closeness.elsewhere))
         if not parts[-1].satisfied:
             restore(policy, start)
     return replace(
@@ -148,7 +149,7 @@ def _attempt(
         with unchanged_on_failure(policy) as here:
             take_step(policy, step, 1.0)
             if closeness.distance() < far:
-                held = enforcer.hold(policy)
+                held = enforcer.hold(policy, closeness.elsewhere)
                 if held.satisfied and closeness.distance() < far:
                     return held
             restore(policy, here)
@@ -171,9 +172,13 @@ class Closeness:
         policy: may change from now on.
         references: where it should not.
         reach: how much the weights themselves count (ρ).
+
+    Attributes:
+        elsewhere: the references, for whoever holds the policy the shortest way.
     """
 
     def __init__(self, policy: Policy, references: References, reach: float) -> None:
+        self.elsewhere = Elsewhere(references, ADVICE)
         self._policy = policy
         self._start = snapshot(policy)
         self._states = spread(references.states, _COORDINATES)

@@ -183,6 +183,11 @@ class Elsewhere:
         """At present."""
         return self._reach
 
+    @property
+    def states(self) -> Array | None:
+        """All references (n, *observation_shape); None where nothing is known."""
+        return None if self._references is None else self._references.states
+
     def begin(self, policy: Policy) -> None:
         """Remember the policy as it is before its first step."""
         if self._before is None and self._references is not None:

@@ -347,6 +347,7 @@ class RegionEnforcer(Enforcer):
         )
         self._exchange = Exchange(expansion, selection.margin)
         self._measured = _measured(expansion, selection)
+        self._beside: Sequence[Array] = [sample.states[:0] for sample in self._samples]
         self._violation: float | None = None
         self._proven = False
 
@@ -362,9 +363,9 @@ class RegionEnforcer(Enforcer):
     @override
     def hold(self, policy: Policy, elsewhere: Elsewhere | None = None) -> Enforcement:
         """By exchange."""
-        result = self._exchange.hold(
-            policy, self._find, self.tolerance, elsewhere or Elsewhere.unknown()
-        )
+        elsewhere = elsewhere or Elsewhere.unknown()
+        self._beside = [sample.beside(elsewhere.states) for sample in self._samples]
+        result = self._exchange.hold(policy, self._find, self.tolerance, elsewhere)
         if result.satisfied:
             self._violation = result.worst_violation
             self._proven = result.proven
@@ -398,8 +399,12 @@ class RegionEnforcer(Enforcer):
         return replace(proof, worst_violation=worst, acceptable=worst <= 0.0)
 
     def _search(self, policy: Policy) -> Found:
-        """On the sample, and uphill from its worst states."""
+        """On the sample and beside references, and uphill from the worst states."""
         found = [one.near(policy) for one in self._screens]
+        for index, states in enumerate(self._beside):
+            if len(states):
+                violations = violations_at(policy, self._samples[index].regional, states)
+                found[index] = found[index].together_with(Scored(states, violations))
         starts = {
             index: (one.sample, one.sample.worst(scored, _STATES_A_ROUND))
             for index, (one, scored) in enumerate(zip(self._screens, found, strict=True))
@@ -488,6 +493,7 @@ class RegionEnforcer(Enforcer):
             **_pack_states("working", self._exchange.working),
             "violation": np.array(known, dtype=np.float64),
             "proven": np.array([self._proven]),
+            "turns": np.array([screen.turn for screen in self._screens], dtype=np.int64),
             **{
                 f"cells.{number}.{key}": value
                 for number, one in enumerate(self._caches)
@@ -501,6 +507,11 @@ class RegionEnforcer(Enforcer):
         known = tensor(memory, "violation", (None,))
         self._violation = float(known[0]) if len(known) else None
         self._proven = bool(tensor(memory, "proven", (1,), "bool")[0])
+        if "turns" in memory:  # older files have none
+            for screen, turn in zip(
+                self._screens, tensor(memory, "turns", (len(self._screens),), "int64"), strict=True
+            ):
+                screen.turn = int(turn)
         for number, one in enumerate(self._caches):
             prefix = f"cells.{number}."
             own = {
