@@ -38,8 +38,7 @@ _CLIMB_STEPS = 8
 # Of the region's size: how far half of a sample is pushed towards the border.
 _PUSHED = 0.5
 
-# Other samples of a region, which take turns: a network that is bent until one sample obeys may
-# break a bound between its states. And, of the region's size, how far their states are moved.
+# Other samples of a region, which take turns. And, of its size, how far their states are moved.
 _TURNS, _MOVED = 8, 0.1
 
 # Of the region's size: how far from it a state counts as right outside.
@@ -163,8 +162,9 @@ class Sample:
             return self.states[:0]
         flat = states.reshape(len(states), -1)
         nearest = self.regional.region.project(flat)
-        close = (np.abs(nearest - flat) / self.scale).max(axis=1) <= _BESIDE
-        return nearest[close]
+        close: Mask = (np.abs(nearest - flat) / self.scale).max(axis=1) <= _BESIDE
+        found: Array = nearest[close]
+        return found
 
     def worst(self, scored: Scored, count: int) -> Scored:
         """The worst states, no two of them close together: at most `count`."""
@@ -251,20 +251,14 @@ class Screen:
     """A sample of which only those states are measured that may be near their bounds.
 
     From the weights then and now it is bounded, box by box, how far the log-odds can have moved
-    since a state was measured. Of a network of which that cannot be said all are measured, and if
-    none is violated, as many others, which take turns.
+    since a state was measured. What comes out depends on the present policy alone.
 
     Args:
         sample: all of it.
-
-    Attributes:
-        turn: the number of the last others.
     """
 
     def __init__(self, sample: Sample) -> None:
         self.sample = sample
-        self.turn = 0
-        self._moved: dict[int, Sample] = {}
         states, parts = sample.states, _parts(sample)
         self._part = np.concatenate([np.full(len(one), k) for k, one in enumerate(parts)])
         self._part = self._part[np.argsort(np.concatenate(parts))]  # (n,) of each state
@@ -285,8 +279,6 @@ class Screen:
         network, row = policy.fused(), self._row
         if network is None or row is None:
             scored = self.sample.measure(policy)
-            if scored.highest <= 0.0:
-                scored = scored.together_with(self._next().measure(policy))
             return scored.among(self.is_near(scored) | scored.is_highest)
         self._follow(network, row)
         scored = Scored(self.sample.states, self._highest_violations(row))
@@ -298,12 +290,6 @@ class Screen:
             # Whatever is not known is at most what it says: done, if the worst of all is known.
             asked = ~known & (scored.violations > scored.violations[known].max())
         return scored.among(known & (self.is_near(scored) | scored.is_highest))
-
-    def _next(self) -> Sample:
-        self.turn = (self.turn + 1) % _TURNS
-        if self.turn not in self._moved:
-            self._moved[self.turn] = self.sample.moved(self.turn)
-        return self._moved[self.turn]
 
     def is_near(self, scored: Scored) -> Mask:
         """Which states are so near to their bounds, or beyond, that a climb may lead out."""
@@ -365,6 +351,32 @@ def _halves(scaled: Array, part: Indices) -> tuple[Indices, Indices]:
     widest = np.ptp(scaled[part], axis=0).argmax()
     order = part[np.argsort(scaled[part, widest], kind="stable")]
     return order[: len(order) // 2], order[len(order) // 2 :]
+
+
+@final
+class Turns:
+    """Screens of other samples of a region, one after the other.
+
+    A network that is bent until one sample obeys may break a bound between its states.
+
+    Args:
+        sample: that the others are like.
+
+    Attributes:
+        turn: the number of the last one.
+    """
+
+    def __init__(self, sample: Sample) -> None:
+        self.turn = 0
+        self._sample = sample
+        self._screens: dict[int, Screen] = {}
+
+    def next(self) -> Screen:
+        """Known from its last turn, if it has had one."""
+        self.turn = (self.turn + 1) % _TURNS
+        if self.turn not in self._screens:
+            self._screens[self.turn] = Screen(self._sample.moved(self.turn))
+        return self._screens[self.turn]
 
 
 @final

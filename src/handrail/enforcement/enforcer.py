@@ -27,7 +27,7 @@ from handrail.constraints import (
     measure_rows,
     violations_at,
 )
-from handrail.enforcement.candidates import Candidates, Sample, Scored, Screen, climb
+from handrail.enforcement.candidates import Candidates, Sample, Scored, Screen, Turns, climb
 from handrail.enforcement.conflict import Choices
 from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.exchange import Exchange, Found
@@ -342,6 +342,7 @@ class RegionEnforcer(Enforcer):
         self._selection = selection
         self._samples = tuple(Sample.of(one, selection.sample) for one in expansion.regional)
         self._screens = tuple(Screen(sample) for sample in self._samples)
+        self._turns = tuple(Turns(sample) for sample in self._samples)
         self._caches = tuple(
             CellCache(one.constraint.moved_to(one.region, one.name)) for one in expansion.regional
         )
@@ -399,12 +400,8 @@ class RegionEnforcer(Enforcer):
         return replace(proof, worst_violation=worst, acceptable=worst <= 0.0)
 
     def _search(self, policy: Policy) -> Found:
-        """On the sample and beside references, and uphill from the worst states."""
-        found = [one.near(policy) for one in self._screens]
-        for index, states in enumerate(self._beside):
-            if len(states):
-                violations = violations_at(policy, self._samples[index].regional, states)
-                found[index] = found[index].together_with(Scored(states, violations))
+        """On samples and beside references, and uphill from the worst states."""
+        found = [self._looked_at(policy, index) for index in range(len(self._samples))]
         starts = {
             index: (one.sample, one.sample.worst(scored, _STATES_A_ROUND))
             for index, (one, scored) in enumerate(zip(self._screens, found, strict=True))
@@ -417,6 +414,17 @@ class RegionEnforcer(Enforcer):
             for sample, scored in zip(self._samples, found, strict=True)
         ]
         return Found(violated, max(scored.highest for scored in found))
+
+    def _looked_at(self, policy: Policy, index: int) -> Scored:
+        """Of one region, what is near its bounds; on another sample if one obeys."""
+        found = self._screens[index].near(policy)
+        beside = self._beside[index]
+        if len(beside):
+            violations = violations_at(policy, self._samples[index].regional, beside)
+            found = found.together_with(Scored(beside, violations))
+        if found.highest > 0.0:
+            return found
+        return found.together_with(self._turns[index].next().near(policy))
 
     def _prove(self, policy: Policy) -> Found:
         budget = Budget(self._selection.cells, self._selection.seconds)
@@ -493,7 +501,7 @@ class RegionEnforcer(Enforcer):
             **_pack_states("working", self._exchange.working),
             "violation": np.array(known, dtype=np.float64),
             "proven": np.array([self._proven]),
-            "turns": np.array([screen.turn for screen in self._screens], dtype=np.int64),
+            "turns": np.array([one.turn for one in self._turns], dtype=np.int64),
             **{
                 f"cells.{number}.{key}": value
                 for number, one in enumerate(self._caches)
@@ -508,16 +516,15 @@ class RegionEnforcer(Enforcer):
         self._violation = float(known[0]) if len(known) else None
         self._proven = bool(tensor(memory, "proven", (1,), "bool")[0])
         if "turns" in memory:  # older files have none
-            for screen, turn in zip(
-                self._screens, tensor(memory, "turns", (len(self._screens),), "int64"), strict=True
-            ):
-                screen.turn = int(turn)
-        for number, one in enumerate(self._caches):
+            turns = tensor(memory, "turns", (len(self._turns),), "int64")
+            for one, turn in zip(self._turns, turns, strict=True):
+                one.turn = int(turn)
+        for number, cells in enumerate(self._caches):
             prefix = f"cells.{number}."
             own = {
                 key.removeprefix(prefix): memory[key] for key in memory if key.startswith(prefix)
             }
-            one.recall(own)
+            cells.recall(own)
 
 
 def _some_rows(expansion: Expansion, exchange: Exchange, states: Sequence[Array]) -> Rows:
