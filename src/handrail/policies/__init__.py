@@ -51,6 +51,7 @@ from handrail.policies.spaces import (
     flat_space,
     flattening,
     policy_for,
+    space_of,
     spaces_of,
     takes_as_drawn,
 )
@@ -124,6 +125,7 @@ __all__ = [
     "policy_for",
     "quantity_called",
     "sizes_of",
+    "space_of",
     "spaces_of",
     "takes_as_drawn",
 ]
