@@ -27,7 +27,7 @@ RNG = np.random.default_rng(0)
 RIGHT, LEFT = (RNG.integers(0, 256, (3, *SHAPE), dtype=np.uint8) for _ in range(2))
 
 BOARD = """
-environment: Handrail/Board-v0
+environment: Handrail/Boards-v0
 observations: [a, b, c, d]
 actions: [left, right]
 constraints:
@@ -36,7 +36,7 @@ settings: {episodes: 2, network: {hidden: [16]}}
 """
 
 IMAGES = """
-environment: Handrail/Frames-v0
+environment: Handrail/Recorded-v0
 observations: {frame: [36, 36, 3]}
 actions: [left, right]
 constraints:
@@ -52,10 +52,10 @@ settings: {episodes: 2, baseline: time_average, network: {hidden: [16], scale: a
 def environments() -> Iterator[None]:
     two = gym.spaces.Discrete(2)
     board = gym.spaces.Box(-1.0, 1.0, (2, 2), np.float32)
-    gym.register("Handrail/Frames-v0", lambda **_: Numbers(observations=FRAMES, actions=two))
-    gym.register("Handrail/Board-v0", lambda **_: Numbers(observations=board, actions=two))
+    gym.register("Handrail/Recorded-v0", lambda **_: Numbers(observations=FRAMES, actions=two))
+    gym.register("Handrail/Boards-v0", lambda **_: Numbers(observations=board, actions=two))
     yield
-    for name in ("Frames", "Board"):
+    for name in ("Recorded", "Boards"):
         gym.registry.pop(f"Handrail/{name}-v0")
 
 
@@ -224,7 +224,9 @@ def test_another_shape_than_the_environment_has_is_refused(frames: Path) -> None
     np.savez(frames.parent / "left.npz", one=np.moveaxis(LEFT[:1], -1, 1), two=LEFT[:0])
     first = IMAGES.replace("[36, 36, 3]", "[3, 36, 36]").split("  - name: go left")[0]
     book = parse(first, "frames.yaml", frames.parent)
-    message = "frame 3 × 36 × 36, but Handrail/Frames-v0 observes 36 × 36 × 3 numbers. Give the sha"
+    message = (
+        "frame 3 × 36 × 36, but Handrail/Recorded-v0 observes 36 × 36 × 3 numbers. Give the sha"
+    )
     with pytest.raises(InvalidRulebook, match=re.escape(message)):
         book.make_environment()
 

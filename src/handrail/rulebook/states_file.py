@@ -63,6 +63,11 @@ class ArrayFiles:
             raise InvalidConstraint(
                 f"states are in a file that ends with .npy (numpy.save) or .npz, but got {file!r}."
             )
+        if PurePath(file).is_absolute():
+            raise InvalidConstraint(
+                f"{file} is an absolute path, which leads nowhere on another machine. Write it "
+                "relative to the constraint file."
+            )
         if file not in self._read:
             self._read[file] = self._content(file)
         content = self._read[file]
@@ -82,11 +87,6 @@ class ArrayFiles:
                     f"{file} beside it."
                 )
             return self._files[file]
-        if PurePath(file).is_absolute():
-            raise InvalidConstraint(
-                f"{file} is an absolute path, which leads nowhere on another machine. Write it "
-                "relative to the constraint file."
-            )
         return _read_beside(Path(self._files), file)
 
 

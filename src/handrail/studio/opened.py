@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import final
 
 from handrail._storage import write_atomically
@@ -147,7 +147,9 @@ class Opened:
         files = self.target.files
         for name, content in files.items() if isinstance(files, Mapping) else ():
             path = self.file.parent / name
-            if not path.exists() and ".." not in path.parts:  # a name leads nowhere else
+            # Whoever wrote the names could otherwise have us write elsewhere.
+            is_beside = not PurePath(name).is_absolute() and ".." not in PurePath(name).parts
+            if is_beside and not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(path, content)
 
