@@ -250,3 +250,51 @@ def test_a_slope_of_float32_is_not_one_of_float64(tmp_path: Path) -> None:
     onnx.save(model, path)
     with pytest.raises(hr.errors.InvalidPolicy, match="the operation LeakyRelu"):
         open_export(path)
+
+
+NOISY = {"one": ([-2.0], [2.0]), "two": ([-2.0, -1.0], [2.0, 1.0])}
+
+
+@pytest.mark.parametrize("dimensions", NOISY)
+def test_noise_that_depends_on_the_state_is_read_back_and_proven(
+    dimensions: str, tmp_path: Path
+) -> None:
+    low, high = NOISY[dimensions]
+    acts = gym.spaces.Box(*np.array([low, high], dtype=np.float32))
+    observed = gym.spaces.Box(-1.0, 1.0, (3,))
+    policy = hr.VaryingGaussianPolicy.mlp((observed, acts), hidden=[8], seed=0, std=0.3)
+    last = len(low) - 1
+    rules = [
+        hr.AtMost(0.25, hr.Std(last), BOX, name="quiet"),
+        hr.AtLeast(0.1, hr.Mean(0), hr.Points([0.5, 0.5, 0.5]), name="forward"),
+    ]
+    hr.enforce(policy, rules).raise_if_unsatisfied()
+    path = tmp_path / "p.onnx"
+    exported = hr.export_onnx(policy, path, rules, prove=True)
+    assert exported.certificates is not None
+    assert exported.certificates.certified
+    again = open_export(path).policy
+    assert again.quantity == policy.quantity
+    states = np.random.default_rng(0).uniform(-1.0, 1.0, (50, 3))
+    np.testing.assert_allclose(again.outputs(states), policy.outputs(states), atol=1e-12)
+
+    model = onnx.load(path)
+    nodes = model.graph.node
+    (added,) = (one for one in nodes if one.op_type == "Add")
+    middle = next(one for one in model.graph.initializer if one.name in added.input)
+    other = onnx.numpy_helper.to_array(middle) * 1.5  # larger noise than the range says
+    middle.CopyFrom(onnx.numpy_helper.from_array(other, middle.name))
+    onnx.save(model, path)
+    with pytest.raises(
+        hr.errors.InvalidPolicy, match=r"other outputs than .*deviations in float64"
+    ):
+        open_export(path)
+
+
+def test_noise_in_float32_is_another_range(tmp_path: Path) -> None:
+    both = gym.spaces.Box(-1.0, 1.0, (3,)), gym.spaces.Box(-2.0, 2.0, (1,))
+    policy = hr.VaryingGaussianPolicy.mlp(both, hidden=[8], seed=0)
+    path = tmp_path / "p.onnx"
+    hr.export_onnx(policy, path, states=np.zeros((1, 3)), float32=True)
+    with pytest.raises(hr.errors.InvalidPolicy, match="deviations in float64"):
+        open_export(path)

@@ -31,7 +31,7 @@ OBSERVATIONS: dict[str, gym.Space[Any]] = {
         {"speed": gym.spaces.Box(0.0, 9.0, (1,), np.float32), "gear": gym.spaces.Discrete(3)}
     ),
     "`Dict` with images": gym.spaces.Dict(
-        {"eye": gym.spaces.Box(0, 255, (1, 36, 36), np.uint8), "gear": gym.spaces.Discrete(3)}
+        {"eye": gym.spaces.Box(0, 255, (3, 36, 36), np.uint8), "gear": gym.spaces.Discrete(3)}
     ),
     "`Discrete`": gym.spaces.Discrete(3),
 }

@@ -221,3 +221,19 @@ def test_a_bound_on_noise_that_is_the_same_everywhere_is_kept_by_moving_it() -> 
     with pytest.raises(hr.errors.UnsatisfiedConstraints):
         model.learn(64, callback=Handrail([quiet, push, never]))
     assert model.policy.log_std.tolist() == [0.0]  # as PPO left it
+
+
+def test_a_bound_on_one_noise_for_all_states_is_not_kept_alone() -> None:
+    """The message says so; it does not say that the bound is kept, which it would not be."""
+    model = PPO("MlpPolicy", "Pendulum-v1", n_steps=8, batch_size=8, seed=0, device="cpu")
+    quiet = hr.AtMost(0.1, hr.Std(0), hr.Points([1.0, 0.0, 0.0]), name="quiet")
+    message = (
+        r"'quiet' is about the standard deviation, which is the same at every state of this model "
+        r"\(its log_std\): .*alone it is not, and may leave them\. Add a constraint on a mean"
+    )
+    with pytest.raises(hr.errors.InvalidConstraint, match=message):
+        model.learn(8, callback=Handrail([quiet]))
+    assert model.policy.log_std.tolist() == [0.0]  # as it was
+    wide = hr.Between(-50.0, 50.0, hr.Mean(0), hr.Points([1.0, 0.0, 0.0]), name="anything")
+    model.learn(8, callback=Handrail([quiet, wide]))
+    assert model.policy.log_std.exp().item() <= 0.1

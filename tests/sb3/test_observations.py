@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -17,7 +18,15 @@ from handrail._types import Array
 from handrail.errors import InvalidPolicy
 from handrail.policies import Layers, Scaler
 from handrail.sb3 import Handrail, policy_of
-from handrail.sb3.observations import layers_of, probes, shown, state_space, states_of
+from handrail.sb3.observations import (
+    as_seen,
+    layers_of,
+    probes,
+    shown,
+    state_of,
+    state_space,
+    states_of,
+)
 from tests.support.sb3_models import Numbers, Two, ppo
 
 PARTS = gym.spaces.Dict(
@@ -295,3 +304,59 @@ def test_an_image_of_one_channel_among_parts_is_held_as_the_environment_sees_it(
     model.learn(32, callback=rail)
     assert rail.worst_violation <= 1e-5
     assert min(_asked(model, one)[2] for one in seen) >= 0.9 - 1e-4
+
+
+CHANNELS = {"last": (36, 40, 3), "first": (3, 36, 40)}
+
+
+@pytest.mark.parametrize("where", CHANNELS)
+def test_images_of_several_channels_among_parts_have_them_first(where: str, tmp_path: Path) -> None:
+    """As the model is shown them; what an environment observes is turned by `state_of`."""
+    eye = gym.spaces.Box(0, 255, CHANNELS[where], np.uint8)
+    space = gym.spaces.Dict({"eye": eye, "gear": gym.spaces.Discrete(3)})
+    seen = _sampled(space, 2)
+    model = _model(space, features_extractor_kwargs={"cnn_output_dim": 4})
+    policy = policy_of(model)
+    states = np.stack([state_of(model, one) for one in seen])
+    first = np.moveaxis(seen[0]["eye"], -1, 0) if where == "last" else seen[0]["eye"]
+    assert np.array_equal(states[0, : first.size], first.ravel())
+    for one, state in zip(seen, states, strict=True):
+        np.testing.assert_allclose(policy.outputs(state[None])[0], _asked(model, one), atol=1e-6)
+
+    flat = [gym.spaces.flatten(space, one) for one in seen]  # as the environment observes them
+    np.save(tmp_path / "seen.npy", np.array(flat))
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(
+        f"environment: Seen-v0\nobservations: {{eye: {list(CHANNELS[where])}, gear: [3]}}\n"
+        "actions: [a, b, c]\n"
+        "constraints: [{name: third, where: {states: seen.npy}, require: c >= 0.9}]\n"
+    )
+    rail = Handrail(rules)
+    model.learn(32, callback=rail)
+    assert rail.worst_violation <= 1e-5
+    assert min(_asked(model, one)[2] for one in seen) >= 0.9 - 1e-4
+    assert hr.measure(policy_of(model), rules).worst_violation <= 1e-5
+    played = hr.evaluate(model, Numbers(observations=space), rules, episodes=1)
+    assert played.satisfied
+    assert np.array_equal(as_seen(model.observation_space, space)(np.array(flat)), states)
+
+
+def test_a_file_that_gives_other_shapes_of_parts_is_refused(tmp_path: Path) -> None:
+    space = gym.spaces.Dict({"eye": gym.spaces.Box(0, 255, (36, 40, 3), np.uint8)})
+    np.save(tmp_path / "seen.npy", np.zeros((1, 4321)))
+    rules = hr.rulebook.parse(
+        "environment: Handrail/Seen-v0\nobservations: {eye: [40, 36, 3], gear: [1]}\n"
+        "actions: [a, b, c]\n"
+        "constraints: [{name: third, where: {states: seen.npy}, require: c >= 0.9}]\n",
+        "seen.yaml",
+        tmp_path,
+    )
+    message = "eye 40 × 36 × 3, gear 1, but the policy observes eye 3 × 36 × 40"
+    with pytest.raises(hr.errors.InvalidRulebook, match=message):
+        _model(space).learn(8, callback=Handrail(rules))
+
+
+def test_an_observation_of_another_shape_is_no_state() -> None:
+    model = _model(gym.spaces.Dict({"near": gym.spaces.Box(0.0, 1.0, (2,))}))
+    with pytest.raises(hr.errors.ShapeMismatch, match=r"this observation has the shape \(3,\)"):
+        state_of(model, {"near": np.zeros(3)})

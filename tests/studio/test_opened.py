@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -126,3 +127,34 @@ def test_unsaved_work_of_one_file_is_not_that_of_another(tmp_path: Path) -> None
     assert a.read() is None
     a.forget()
     assert not a.path.exists()
+
+
+def test_array_files_come_with_a_policy_and_go_with_its_file(tmp_path: Path) -> None:
+    head = TEXT.partition("constraints:")[0]
+    entry = "constraints: [{name: seen, where: {states: seen.npy}, require: right >= 0.9}]\n"
+    file = tmp_path / "seen.yaml"
+    file.write_text(head + entry)
+    np.save(tmp_path / "seen.npy", [STATE])
+    assert Workbench(Opened.of(str(file), None, None).target).draw(0, head + entry, None).shapes
+    book = hr.load_rulebook(file)
+    policy = hr.CategoricalPolicy.mlp(book.make_environment(), hidden=[8], seed=0)
+    hr.export_numpy(policy, tmp_path / "policy.npz", book)
+    (tmp_path / "seen.npy").unlink()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    opened = Opened.of(str(tmp_path / "policy.npz"), None, elsewhere / "rules.yaml")
+    assert not Workbench(opened.target).draw(0, book.text, None).error
+    opened.save(book.text, None, anyway=False)
+    assert hr.load_rulebook(elsewhere / "rules.yaml").says_the_same_as(book)
+
+
+def test_of_images_there_is_no_map_and_the_page_says_so(tmp_path: Path) -> None:
+    np.save(tmp_path / "frames.npy", np.zeros((1, 4, 4, 3)))
+    text = (
+        "environment: CartPole-v1\nobservations: {frame: [4, 4, 3]}\nactions: [left, right]\n"
+        "constraints: [{name: seen, where: {states: frames.npy}, require: right >= 0.9}]\n"
+    )
+    file = tmp_path / "frames.yaml"
+    file.write_text(text)
+    drawing = Workbench(Opened.of(str(file), None, None).target).draw(0, text, None)
+    assert "the numbers of frame 4 × 4 × 3 have no names: there is no map" in drawing.error

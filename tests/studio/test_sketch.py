@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -121,3 +123,15 @@ def test_an_entry_of_several_requirements_has_several_constraints() -> None:
     text = TEXT.replace("require: left >= 0.9", "require: [left >= 0.9, right <= 0.2]")
     book = parse(text, "lean.yaml")
     assert constraints_by_entry(book) == [[0], [1, 2], [3]]
+
+
+def test_states_of_a_file_are_drawn_and_not_moved(tmp_path: Path) -> None:
+    np.save(tmp_path / "seen.npy", [[0.0, 0.0, 0.2, 0.1], [0.0, 0.0, 0.1, 0.0]])
+    head = TEXT.partition("constraints:")[0]
+    entry = "constraints: [{name: seen, where: {states: seen.npy}, require: right >= 0.9}]\n"
+    book = parse(head + entry, "seen.yaml", tmp_path)
+    shapes = shapes_of(book, Plane.of(book, over=("phi", "phi_dot")))
+    assert [one.outlines for one in shapes] == [[[(0.2, 0.1)]], [[(0.1, 0.0)]]]
+    assert not any(one.handles for one in shapes)
+    (card,) = cards_of(book, shapes)
+    assert card.notes == ["They are in an array file, which is not changed here."]

@@ -314,7 +314,6 @@ def spaces(**given: Any) -> PPO:
     return ppo(Numbers(**given), policy)
 
 
-COLOURED = gym.spaces.Box(0, 255, (36, 36, 3), np.uint8)
 DICT = gym.spaces.Dict({"near": gym.spaces.Box(0.0, 1.0, (2,)), "far": gym.spaces.Box(0.0, 1.0)})
 REFUSED: dict[str, tuple[Any, str]] = {
     "TQC": (
@@ -324,10 +323,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "recurrent": (
         lambda: RecurrentPPO("MlpLstmPolicy", "CartPole-v1", n_steps=8, device="cpu"),
         r"RecurrentPPO remembers: .*FrameStackObservation\(env, 4\) or VecFrameStack\(venv, 4\)",
-    ),
-    "pictures among others": (
-        lambda: spaces(observations=gym.spaces.Dict({"eye": COLOURED, "far": DICT["far"]})),
-        "'eye' is an image of 3 channels among other observations: .*TransformObservation",
     ),
     "state-dependent noise": (
         lambda: ppo("Pendulum-v1", use_sde=True),

@@ -103,7 +103,7 @@ def _answer(book: hr.Rulebook, policy: hr.Policy, notes: Sequence[str]) -> None:
         {
             "name": book.name,
             "environment": book.environment.id,
-            "observations": book.observations,
+            "observations": book.observations or book.parts,
             "actions": book.actions,
             "constraints": book.sentences,
             "notes": notes,

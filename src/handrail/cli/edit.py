@@ -89,14 +89,15 @@ def edit(
     refuse_existing(target, "--out")
     refuse_existing(drawing, "--picture")
     subject.check_constraints_of(book)
-    references = _references(book, states)
+    shown = book.shown_to(subject.own_spaces[0])
+    references = _references(book, shown, states, subject.spaces[0])
     plane = plane_of(book, over, at)
     if subject.note and not json:
         note(subject.note)
     before = subject.policy.with_module(deepcopy(subject.policy.module))
     result = hr.edit(
         subject.policy,
-        book.constraints,
+        shown.constraints,
         references,
         max_change,
         book.settings.tolerance,
@@ -117,7 +118,7 @@ def edit(
         files = {"edited": target, "picture": None if plane is None else drawing}
         say_json({"note": subject.note, **files, **_fields(result, book)})
     elif plane is None:
-        say("No picture: there is only one observation, so no plane to draw.")
+        say("No picture: there are no two named observations, so no plane to draw.")
     else:
         say(f"Wrote {drawing}.")
 
@@ -217,11 +218,15 @@ def _limits(book: hr.Rulebook) -> tuple[list[float], list[float]] | None:
     return [low for low, _ in book.ranges], [high for _, high in book.ranges]
 
 
-def _references(book: hr.Rulebook, states: Path | None) -> hr.enforcement.References:
+def _references(
+    book: hr.Rulebook, shown: hr.Rulebook, states: Path | None, seen: Any
+) -> hr.enforcement.References:
+    """Where the policy should stay as it is; `shown` is the file as the policy is shown images."""
     if states is not None:
-        return hr.enforcement.read_references(states, book.constraints)
+        return hr.enforcement.read_references(states, shown.constraints)
     space: Any = book.make_environment().observation_space  # a Box: the rulebook refuses others
-    return hr.enforcement.references_of_space(space, book.constraints, book.scale())
+    space = space if shown is book else seen
+    return hr.enforcement.references_of_space(space, shown.constraints, book.scale())
 
 
 def _selection(book: hr.Rulebook, prove: bool) -> hr.settings.Selection:

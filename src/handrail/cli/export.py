@@ -101,7 +101,7 @@ def export(
         source.constraints,
         observations=() if names is None else names.observations,
         actions=() if names is None else names.actions,
-        constraint_file="" if names is None else names.text,
+        constraint_file="" if names is None else names,
         states=[space.sample()],
         tolerance=source.tolerance,
         prove=prove,

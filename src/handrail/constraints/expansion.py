@@ -166,13 +166,27 @@ def _without_kept(constraints: Sequence[Constraint], policy: Policy) -> list[Con
     """Those that something is to be done for."""
     left = [one for one in constraints if not is_kept_noise(one, policy)]
     if not left:
-        raise InvalidConstraint(
-            f"{constraints[0].name!r} is about the standard deviation, which is the same at every "
-            "state of this policy and keeps the bound by itself: there is nothing to hold. Leave "
-            "it out, or let it depend on the state, by a VaryingGaussianPolicy (in a file "
-            "`network: {std_varies: true}`)."
-        )
+        assert isinstance(policy, GaussianPolicy)  # of others, nothing is kept
+        raise _noise_alone(constraints[0].name, policy)
     return left
+
+
+def _noise_alone(name: str, policy: GaussianPolicy) -> InvalidConstraint:
+    """No network decides on noise that is the same everywhere, so none can be changed for it."""
+    subject = f"{name!r} is about the standard deviation, which is the same at every state of this"
+    if policy.follows_std:
+        return InvalidConstraint(
+            f"{subject} model (its log_std): no network decides on it. Beside constraints on mean "
+            "actions, which are held by the network, it is moved into its bounds, at all states at "
+            "once, before every rollout; alone it is not, and may leave them. Add a constraint on "
+            "a mean, or keep log_std in its bounds yourself; noise that depends on the state has a "
+            "VaryingGaussianPolicy (of Reinforce)."
+        )
+    return InvalidConstraint(
+        f"{subject} policy, and all that it can be keeps the bound: everywhere, not only where the "
+        "constraint says. So there is nothing to hold. Leave it out, or let the noise depend on "
+        "the state, by a VaryingGaussianPolicy (in a file `network: {std_varies: true}`)."
+    )
 
 
 def _region(constraint: Constraint) -> Region | None:

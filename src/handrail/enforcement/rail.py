@@ -127,6 +127,8 @@ def references_before_experience(
     constrained.
     """
     known = load_constraints(constraints)
+    if isinstance(known, Rulebook):
+        known = known.shown_to(space)
     held = constraints_of(known)
     if given is not None:
         return given_references(given, held)

@@ -24,7 +24,7 @@ from handrail.constraints import (
     measure_rows,
 )
 from handrail.errors import InvalidArgument, InvalidPolicy, StorageFailure
-from handrail.export.opened_export import CERTIFICATE, OpenedExport
+from handrail.export.opened_export import ARRAYS, CERTIFICATE, OpenedExport, packed_arrays
 from handrail.policies import GaussianPolicy, Policy, first_layer, n_observed
 from handrail.proof import Budget, Certificates, certify, sealed_certificates
 from handrail.rulebook import AnyConstraints, Rulebook, constraints_of, load_constraints
@@ -120,7 +120,7 @@ class Exportable:
         constraints: AnyConstraints,
         observations: Sequence[str],
         actions: Sequence[str],
-        constraint_file: str,
+        constraint_file: str | Rulebook,
         states: ArrayLike | None,
         tolerance: float | None,
     ) -> Exportable:
@@ -135,7 +135,7 @@ class Exportable:
         if isinstance(given, Rulebook):
             observations = observations or given.observations
             actions = actions or given.actions
-            constraint_file = constraint_file or given.text
+            constraint_file = constraint_file or given
         stated = constraints_of(given, policy)
         report = constraint_report(policy, stated, allowed)
         compared = _states_to_compare(policy, stated, states)
@@ -148,10 +148,18 @@ class Exportable:
             "actions": list(actions),
             "quantity": policy.quantity.full_name,
             **_noise(policy, n_actions),
-            "constraints": constraint_file,
+            **_carried(constraint_file),
             "report": report,
         }
         return cls(policy, metadata, compared, stated)
+
+
+def _carried(constraint_file: str | Rulebook) -> dict[str, Any]:
+    """The text of a constraint file, and the array files that it refers to."""
+    if isinstance(constraint_file, str):
+        return {"constraints": constraint_file}
+    arrays = packed_arrays(constraint_file.arrays)
+    return {"constraints": constraint_file.text, **({ARRAYS: arrays} if arrays else {})}
 
 
 def _noise(policy: Policy, n_actions: int) -> dict[str, list[float]]:

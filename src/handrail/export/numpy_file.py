@@ -32,7 +32,7 @@ from handrail.policies import (
     Refusal,
 )
 from handrail.proof import Budget
-from handrail.rulebook import AnyConstraints
+from handrail.rulebook import AnyConstraints, Rulebook
 
 _FORMULAS = "\n".join(
     f'    "{activation.name}": lambda z: {activation.formula},'
@@ -71,7 +71,7 @@ def export_numpy(
     *,
     observations: Sequence[str] = (),
     actions: Sequence[str] = (),
-    constraint_file: str = "",
+    constraint_file: str | Rulebook = "",
     states: ArrayLike | None = None,
     tolerance: float | None = None,
     prove: bool = False,

@@ -29,7 +29,7 @@ from handrail.export.onnx_chain import INPUT, LEAKY
 from handrail.export.opened_export import of_onnx
 from handrail.policies import MeanAndStd, Policy, Quantity
 from handrail.proof import Budget
-from handrail.rulebook import AnyConstraints
+from handrail.rulebook import AnyConstraints, Rulebook
 
 OPSET = 18
 
@@ -41,7 +41,7 @@ def export_onnx(
     *,
     observations: Sequence[str] = (),
     actions: Sequence[str] = (),
-    constraint_file: str = "",
+    constraint_file: str | Rulebook = "",
     states: ArrayLike | None = None,
     tolerance: float | None = None,
     float32: bool = False,
@@ -61,7 +61,8 @@ def export_onnx(
             metadata; so do a file's names and its text.
         observations: their names, if they have some.
         actions: their names, if they have some.
-        constraint_file: the text of one, to travel along.
+        constraint_file: a `Rulebook`, or the text of a file, to travel along; of a `Rulebook` the
+            array files do, too.
         states: (n, *observation_shape) to compare at, besides those of the constraints and random
             ones; needed if neither constraints nor the first layer tell what is observed.
         tolerance: the violation that counts as none in the report; by default 1e-6, of a policy in

@@ -7,7 +7,9 @@ of layers and activations is refused.
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -41,7 +43,7 @@ from handrail.policies import (
     quantity_called,
 )
 
-CERTIFICATE = "certificate"
+CERTIFICATE, ARRAYS = "certificate", "arrays"
 
 _LARGEST = 2**31  # bytes
 
@@ -63,9 +65,35 @@ class OpenedExport:
     metadata: Mapping[str, Any]
 
     @property
+    def arrays(self) -> dict[str, bytes]:
+        """The array files that its constraint file refers to; `InvalidPolicy` if damaged."""
+        try:
+            packed = dict(self.metadata.get(ARRAYS, {}))
+            return {name: _unpacked(base64.b64decode(text)) for name, text in packed.items()}
+        except (ValueError, TypeError, zlib.error) as error:
+            raise InvalidPolicy(
+                f"The states that the file's constraints are about are damaged: {error}."
+            ) from error
+
+    @property
     def certificate(self) -> bytes:
         """As `handrail.proof.sealed_certificates` wrote it; empty if there is none."""
         return str(self.metadata.get(CERTIFICATE, "")).encode()
+
+
+def packed_arrays(arrays: Mapping[str, bytes]) -> dict[str, str]:
+    """Files as texts that metadata can hold, by their names."""
+    return {
+        name: base64.b64encode(zlib.compress(content)).decode() for name, content in arrays.items()
+    }
+
+
+def _unpacked(content: bytes) -> bytes:
+    unpacker = zlib.decompressobj()
+    unpacked = unpacker.decompress(content, _LARGEST)
+    if not unpacker.eof:
+        raise ValueError("they end too early, or are too large")
+    return unpacked
 
 
 def open_export(path: str | Path) -> OpenedExport:

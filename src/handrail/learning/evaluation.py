@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from handrail._threads import one_thread
+from handrail._types import Array
 from handrail.constraints import (
     Constraint,
     DrawnActions,
@@ -46,11 +47,15 @@ from handrail.learning.normalisation import (
     refuse_normalised,
 )
 from handrail.policies import Policy, check_fit, fitted, fitting, normaliser_in, spaces_of
-from handrail.rulebook import AnyConstraints, Rulebook, load_constraints
+from handrail.rulebook import AnyConstraints, Rulebook, constraints_of, load_constraints
 from handrail.settings import check_count
 
 # Who registers how the models of a library play.
 _REGISTERED_IN = {"stable_baselines3": "handrail.sb3", "sb3_contrib": "handrail.sb3"}
+
+
+def _as_they_are(states: Array) -> Array:
+    return states
 
 
 @final
@@ -64,6 +69,7 @@ class Obedience:
         violations: of the policy.
         tolerance: the violation that counts as none.
         acts_in: the environment's action space, which a drawn action is clipped to.
+        seen: from states that the environment observes to those that the policy is shown.
     """
 
     policy: Policy
@@ -71,10 +77,11 @@ class Obedience:
     violations: Violations
     tolerance: float
     acts_in: gym.Space[Any]
+    seen: Callable[[Array], Array] = _as_they_are
 
     def drawn(self, episodes: Sequence[Episode]) -> DrawnActions | None:
         """How often its actions went against a constraint in its place."""
-        states = np.concatenate([episode.states for episode in episodes])
+        states = self.seen(np.concatenate([episode.states for episode in episodes]))
         actions = np.concatenate([episode.actions for episode in episodes])
         if isinstance(self.acts_in, gym.spaces.Box):
             actions = fitted(actions, self.acts_in)
@@ -179,11 +186,13 @@ class Agent:
         begin: an episode; how to act in it.
         policy: to measure constraints with; asked for only if there are some.
         normalisation: of what the environment shows, which the policy does itself, if it does.
+        seen: from states that the environment observes (n, …) to those that the policy is shown.
     """
 
     begin: Callable[[Start], Act]
     policy: Callable[[], Policy]
     normalisation: Normalisation | None = None
+    seen: Callable[[Array], Array] = _as_they_are
 
 
 @singledispatch
@@ -293,6 +302,6 @@ def _obedience(
         given.check_spaces(observed, env.action_space)
     policy = player.policy()
     violations = measure(policy, given)
-    constraints = given.constraints if isinstance(given, Rulebook) else given
+    constraints = constraints_of(given, policy)
     exactly = allowed.to_measure(policy, violations)
-    return Obedience(policy, constraints, violations, exactly, env.action_space)
+    return Obedience(policy, constraints, violations, exactly, env.action_space, player.seen)

@@ -24,9 +24,10 @@ from handrail.enforcement import (
 )
 from handrail.errors import UnsatisfiedConstraints
 from handrail.learning.lookout import Lookout
-from handrail.policies import GaussianPolicy, Policy
+from handrail.policies import GaussianPolicy, Policy, flat_space
 from handrail.rulebook import (
     AnyConstraints,
+    Rulebook,
     constraints_of,
     load_constraints,
     observation_names,
@@ -146,11 +147,14 @@ class Keeper:
         self, policy: Policy, spaces: tuple[gym.Space[Any], gym.Space[Any]], terms: Terms
     ) -> None:
         self.policy, self._terms = policy, terms
-        self.constraints = given = constraints_of(terms.constraints, spaces)
+        known = load_constraints(terms.constraints)
+        if isinstance(known, Rulebook):
+            known = known.shown_to(spaces[0])
+        self.constraints = given = constraints_of(known, spaces)
         with self._bounded_noise() as take_back:
             self.enforcer = self._made_enforcer()
         take_back()  # until it is held
-        first = references_before_experience(terms.references, spaces[0], terms.constraints)
+        first = references_before_experience(terms.references, flat_space(spaces[0]), known)
         names = observation_names(terms.constraints)
         self._rail = Rail(self.enforcer, given, first, terms.reach, ADVICE_AT_FIRST, names)
         self._lookout: Lookout | None = None

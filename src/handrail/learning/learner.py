@@ -463,7 +463,7 @@ class Learner(ABC):
         enforcer = make_enforcer(constraints, self.settings.selection, self.policy, tolerance)
         first = references_before_experience(references, self.player.spaces[0], given)
         names = observation_names(given)
-        held = constraints_of(given)
+        held = constraints_of(given, self.player.spaces)
         return Rail(enforcer, held, first, self.settings.reach, observations=names)
 
     def _as_batch(self, observation: ArrayLike) -> tuple[Array, bool]:

@@ -52,6 +52,7 @@ from handrail.policies.spaces import (
     flat_space,
     flattening,
     policy_for,
+    space_of,
     spaces_of,
     takes_as_drawn,
 )
@@ -127,6 +128,7 @@ __all__ = [
     "policy_for",
     "quantity_called",
     "sizes_of",
+    "space_of",
     "spaces_of",
     "takes_as_drawn",
 ]

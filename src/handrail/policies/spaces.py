@@ -115,6 +115,15 @@ def _is_of_numbers(space: gym.Space[Any]) -> bool:
     return isinstance(space, known)
 
 
+def space_of(policy: Policy) -> gym.Space[Any] | None:
+    """What a policy is shown, where a part of its network says so: of images, also their axes."""
+    for part in policy.module.modules():
+        space = getattr(part, "observation_space", None)
+        if isinstance(space, gym.Space):
+            return space
+    return None
+
+
 def flat_observation(observation: Any, space: gym.Space[Any]) -> Any:
     """An observation as policies see it; arrays, which are so already, as they are."""
     if isinstance(space, gym.spaces.Box) or isinstance(observation, np.ndarray):

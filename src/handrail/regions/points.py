@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 from handrail._types import Array
 from handrail.errors import InvalidConstraint
 
+_MOST_SHOWN = 100
+
 
 @final
 class Points:
@@ -54,7 +56,7 @@ def _refuse_non_finite(states: Array) -> None:
     bad = np.flatnonzero(~np.isfinite(states).all(axis=1))
     if len(bad):
         raise InvalidConstraint(
-            f"state {bad[0]} is not finite: {states[bad[0]].tolist()}. "
+            f"state {bad[0]} is not finite{_shown(states[bad[0]])}. "
             "Every coordinate must be an ordinary number.",
             about="Points",
         )
@@ -65,7 +67,12 @@ def _refuse_duplicates(states: Array) -> None:
     again = np.flatnonzero(first[inverse] != np.arange(len(states)))
     if len(again):
         raise InvalidConstraint(
-            f"state {again[0]} repeats state {first[inverse[again[0]]]}: "
-            f"{states[again[0]].tolist()}. List each state once.",
+            f"state {again[0]} repeats state {first[inverse[again[0]]]}"
+            f"{_shown(states[again[0]])}. List each state once.",
             about="Points",
         )
+
+
+def _shown(state: Array) -> str:
+    """Of images, nobody reads the numbers."""
+    return f": {state.tolist()}" if state.size <= _MOST_SHOWN else ""

@@ -103,7 +103,8 @@ def draw_episode(subject: Subject, episode: Episode) -> Figure:
     figure = new_figure(10.0, 0.8 + 1.6 * rows)
     panels = figure.subplots(rows, _COLUMNS, sharex=True, squeeze=False).T.ravel()
     left = iter(panels)
-    for name, values in zip(domain.observations, states.T, strict=True):
+    named = states.T[: len(domain.observations)]  # those of images have no names, and no panels
+    for name, values in zip(domain.observations, named, strict=True):
         _draw_line(next(left), values, name)
     for action in range(outputs.shape[1]):
         allowed = Allowed.of(domain, states, action, outputs.shape[1])

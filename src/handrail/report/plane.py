@@ -55,6 +55,12 @@ class Plane:
                 plane meets most regions. Without a file, observations are called "observation 0", …
         """
         domain = Domain.of(constraints)
+        if domain.rulebook is not None and domain.rulebook.parts:
+            raise InvalidArgument(
+                f"A plane is over two named observations, and the numbers of "
+                f"{domain.rulebook.declared_observations} have no names: there is no map of what a "
+                "policy does with them."
+            )
         if len(domain.observations) < 2:
             raise InvalidArgument("There is only one observation, so no plane to draw.")
         if over is not None:

@@ -44,8 +44,8 @@ def write_pictures(runs: AnyRuns, folder: str | Path, plane: Plane | None = None
         runs: one, several of one constraint file, or those in a folder; some have recorded
             something.
         folder: where the pictures go, as PNG files.
-        plane: to show the policy over; by default `Plane.of(rulebook)`. With one observation there
-            is none, and neither a picture of the policy.
+        plane: to show the policy over; by default `Plane.of(rulebook)`. With one observation, or
+            images, there is none, and neither a picture of the policy.
 
     Returns:
         The paths of the pictures.

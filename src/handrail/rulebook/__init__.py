@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from handrail.rulebook.catalogue import bundled as bundled
     from handrail.rulebook.catalogue import overviews as overviews
     from handrail.rulebook.catalogue import read_file as read_file
+    from handrail.rulebook.declared_observations import (
+        DeclaredObservations as DeclaredObservations,
+    )
     from handrail.rulebook.environment import EnvironmentSpec as EnvironmentSpec
     from handrail.rulebook.environment import states_outside as states_outside
     from handrail.rulebook.picture import Picture as Picture
@@ -32,9 +35,12 @@ if TYPE_CHECKING:
     from handrail.rulebook.source import TextSpan as TextSpan
     from handrail.rulebook.source import read as read
     from handrail.rulebook.source import read_value as read_value
+    from handrail.rulebook.states_file import Files as Files
+    from handrail.rulebook.states_file import digests as digests
 
 _NAMES = {
     "catalogue": ("Overview", "bundled", "overviews", "read_file"),
+    "declared_observations": ("DeclaredObservations",),
     "environment": ("EnvironmentSpec", "states_outside"),
     "picture": ("Picture",),
     "requirement": ("DeclaredActions",),
@@ -50,6 +56,7 @@ _NAMES = {
     ),
     "schema": ("json_schema",),
     "source": ("KeyPath", "Source", "TextSpan", "read", "read_value"),
+    "states_file": ("Files", "digests"),
 }
 
 __all__ = sorted(name for names in _NAMES.values() for name in names)  # noqa: PLE0605

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import final
 
 from handrail.errors import InvalidRulebook
+from handrail.rulebook.declared_observations import DeclaredObservations
 from handrail.rulebook.findings import check_format, did_you_mean
 from handrail.rulebook.schema import File
 from handrail.rulebook.source import Source, Spot, read, refuse_large
 from handrail.rulebook.states_entry import StatesTable, read_place, read_table
+from handrail.rulebook.states_file import ArrayFiles
 
 
 @final
@@ -92,7 +94,7 @@ def _overview(text: str, name: str) -> Overview:
 def _count(source: Source, file: File) -> tuple[int, int]:
     """Of states and of regions, over all entries, however much is required at each."""
     states = regions = 0
-    observations = tuple(file.observations)
+    observations, arrays = DeclaredObservations.of(file.observations), ArrayFiles({})
     for index, entry in enumerate(file.constraints):
         if entry.region is not None:
             regions += 1
@@ -100,8 +102,8 @@ def _count(source: Source, file: File) -> tuple[int, int]:
         path = ("constraints", index)
         table = StatesTable()
         if entry.table is not None:
-            table = read_table(source, (*path, "table"), entry.table, observations)
-        states += read_place(source, path, entry.where, table, observations).count
+            table = read_table(source, (*path, "table"), entry.table, observations.names)
+        states += read_place(source, path, entry.where, table, observations, arrays).count
     return states, regions
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias, TypeVar, final
+from typing import TypeVar, final
 
 from handrail.constraints import PlacedConstraint
 from handrail.errors import InvalidConstraint, InvalidRulebook
 from handrail.formulas import UnknownName
 from handrail.regions import Place, Points
+from handrail.rulebook.declared_observations import DeclaredObservations
 from handrail.rulebook.environment import ObservedRanges
 from handrail.rulebook.findings import file_words, gather, unknown
 from handrail.rulebook.region_entry import in_words, read_region, region_in_words
@@ -24,6 +25,7 @@ from handrail.rulebook.requirement import (
     DeclaredActions,
     LikelyRequirement,
     Preference,
+    Required,
     Requirement,
     barrier_requirement,
     is_about_draws,
@@ -54,12 +56,8 @@ from handrail.rulebook.states_entry import (
     read_place,
     read_table,
 )
+from handrail.rulebook.states_file import ArrayFiles
 from handrail.rulebook.symmetry import Symmetry, read_symmetry
-
-# What an entry asks for, whichever key it stands under.
-Required: TypeAlias = (
-    Requirement | LikelyRequirement | Preference | Alternatives | Symmetry | SlopeRequirement
-)
 
 
 @final
@@ -83,19 +81,25 @@ class _Group:
     rows: list[TableRow]
 
 
-def build_constraints(source: Source, file: File, observed: ObservedRanges) -> list[Built]:
-    """The constraints of the file; one per entry and requirement. `any` is what is `observed`."""
-    _refuse_repeated_names(source, ("observations",), file.observations)
+def build_constraints(
+    source: Source, file: File, observed: ObservedRanges, arrays: ArrayFiles
+) -> list[Built]:
+    """The constraints of the file; one per entry and requirement.
+
+    `any` is what is `observed`, and states that the file refers to are in `arrays`.
+    """
+    _refuse_repeated_names(source, ("observations",), file.names)
     if isinstance(file.actions, list):  # YAML itself refuses repeated keys
         _refuse_repeated_names(source, ("actions",), file.actions)
     for branch, names in DeclaredActions.of(file.actions).by_branch.items():
         _refuse_repeated_names(source, ("actions", branch), names)
     _refuse_repeated_names(source, ("constraints",), [entry.name for entry in file.constraints])
     _refuse_reserved_names(source, file)
-    room = Room.of(file.observations)
+    room = Room.of(DeclaredObservations.of(file.observations))
     entries = enumerate(file.constraints)
     nested = gather(
-        partial(_build, source, file, index, entry, room, observed) for index, entry in entries
+        partial(_build, source, file, index, entry, room, observed, arrays)
+        for index, entry in entries
     )
     built = [one for several in nested for one in several]
     if len(built) > MAX_CONSTRAINTS:
@@ -111,13 +115,15 @@ def _build(
     entry: ConstraintEntry,
     room: Room,
     observed: ObservedRanges,
+    arrays: ArrayFiles,
 ) -> list[Built]:
     path: KeyPath = ("constraints", index)
-    observations = tuple(file.observations)
+    observations = DeclaredObservations.of(file.observations)
+    _refuse_unnamed(source, path, entry, observations)
     table = StatesTable()
     if entry.table is not None:
-        table = read_table(source, (*path, "table"), entry.table, observations)
-    locate = _locator(source, path, entry, table, observations, room, observed)
+        table = read_table(source, (*path, "table"), entry.table, observations.names)
+    locate = _locator(source, path, entry, table, observations, room, observed, arrays)
     built = []
     actions = DeclaredActions.of(file.actions)
     groups = _groups(source, path, entry, table, file)
@@ -136,23 +142,44 @@ def _locator(
     path: KeyPath,
     entry: ConstraintEntry,
     table: StatesTable,
-    observations: tuple[str, ...],
+    observations: DeclaredObservations,
     room: Room,
     observed: ObservedRanges,
+    arrays: ArrayFiles,
 ) -> Callable[[Sequence[TableRow]], tuple[Place, str]]:
     """From rows of the table to where a requirement holds, also in words."""
     if entry.region is not None:
-        region = read_region(source, (*path, "region"), entry.region, observations, observed)
-        return lambda _: (region, region_in_words(region, observations))
-    place = read_place(source, path, entry.where, table, observations)
+        names = observations.names
+        region = read_region(source, (*path, "region"), entry.region, names, observed)
+        return lambda _: (region, region_in_words(region, names))
+    place = read_place(source, path, entry.where, table, observations, arrays)
     room.take(place, len(entry.require) if isinstance(entry.require, list) else 1)
 
     def locate(rows: Sequence[TableRow]) -> tuple[Place, str]:
         points = _points(place, rows)
-        n_states = f"{len(points)} {'state' if len(points) == 1 else 'states'}"
-        return points, f"at {n_states} ({in_words(points.states, observations)})"
+        return points, f"at {_points_in_words(points, place)}"
 
     return locate
+
+
+def _points_in_words(points: Points, place: StatesEntry) -> str:
+    """'12 states of frames.npy', '9 states (x from -2 to 2, phi 0.25)'."""
+    n_states = f"{len(points)} {'state' if len(points) == 1 else 'states'}"
+    files = f" of {', '.join(place.references)}" if place.references else ""
+    names = place.observations.names
+    return f"{n_states}{files}{f' ({in_words(points.states, names)})' if names else ''}"
+
+
+def _refuse_unnamed(
+    source: Source, path: KeyPath, entry: ConstraintEntry, observations: DeclaredObservations
+) -> None:
+    """What is written with names of observations, where these have none."""
+    for key in ("region", "table"):
+        if observations.parts and getattr(entry, key) is not None:
+            raise source.spot((*path, key)).error(
+                f"the numbers of {observations} have no names to write a {key} with. Give the "
+                "states in an array file: where: {states: frames.npy}."
+            )
 
 
 def _points(place: StatesEntry, rows: Sequence[TableRow]) -> Points:
@@ -240,9 +267,7 @@ def _barrier(
     if entry.require is not None or table.has_requirements:
         raise spot.error("a constraint requires something, or is a barrier. Write two constraints.")
     try:
-        requirement = barrier_requirement(
-            barrier, DeclaredActions.of(file.actions), file.observations
-        )
+        requirement = barrier_requirement(barrier, DeclaredActions.of(file.actions), file.names)
     except InvalidConstraint as error:
         raise spot.error(str(error).removeprefix("barrier: ")) from None
     return _Group(spot, requirement, list(table.rows))
@@ -265,7 +290,7 @@ def _symmetry(
             "difference, such as within: 0.02."
         )
     try:
-        symmetry = read_symmetry(symmetric, DeclaredActions.of(file.actions), file.observations)
+        symmetry = read_symmetry(symmetric, DeclaredActions.of(file.actions), file.names)
     except InvalidConstraint as error:
         raise spot.error(str(error)) from None
     return _Group(spot, symmetry, list(table.rows))
@@ -349,9 +374,9 @@ def _parse(spot: Spot, text: str, file: File) -> Requirement | LikelyRequirement
     try:
         if is_about_draws(text):
             return parse_likely(text, actions)
-        return parse_requirement(text, actions, file.observations)
+        return parse_requirement(text, actions, file.names)
     except UnknownName as error:
-        names = [*actions.names, *file.observations]
+        names = [*actions.names, *file.names]
         message = unknown("action or observation", error.name, names)
         raise spot.without_key().error(message) from None
     except InvalidConstraint as error:
@@ -368,7 +393,7 @@ def _parser(
 
     def parsed(spot: Spot, text: str, file: File) -> _Parsed:
         try:
-            return parse(text, DeclaredActions.of(file.actions), file.observations)
+            return parse(text, DeclaredActions.of(file.actions), file.names)
         except InvalidConstraint as error:
             raise spot.error(str(error)) from None
 
@@ -406,14 +431,14 @@ def _refuse_repeated_names(source: Source, path: KeyPath, names: Sequence[str]) 
 
 def _refuse_reserved_names(source: Source, file: File) -> None:
     """What is a key of a place already; those of shapes in a file with regions only."""
-    if OTHERS in file.observations:
-        raise source.spot(("observations", file.observations.index(OTHERS))).error(
+    if OTHERS in file.names:
+        raise source.spot(("observations", file.names.index(OTHERS))).error(
             f"{OTHERS!r} stands for all observations that a place does not name, so none can be "
             "called so. Rename it."
         )
     if all(entry.region is None for entry in file.constraints):
         return
-    for index, name in enumerate(file.observations):
+    for index, name in enumerate(file.names):
         if name in SHAPES:
             raise source.spot(("observations", index)).error(
                 f"{name!r} is the key of a shape in a region, so no observation of a file with "

@@ -19,12 +19,15 @@ from handrail._types import Array
 from handrail.constraints import counted
 from handrail.errors import InvalidPolicy
 from handrail.policies import Policy, flat_space, sizes_of
+from handrail.rulebook.declared_observations import DeclaredObservations, shape_in_words
 from handrail.rulebook.region_schema import ANY, LARGEST
 from handrail.rulebook.requirement import DeclaredActions
 from handrail.rulebook.source import KeyPath, Source, Spot
 
 Environment: TypeAlias = gym.Env[Any, Any]
 Spaces: TypeAlias = tuple[gym.Space[Any], gym.Space[Any]]
+
+_IN_ORDER = "Name each of them, in the order of the environment"
 
 _KNOWN_ACTIONS = (
     gym.spaces.Discrete,
@@ -79,6 +82,8 @@ class Interface:
         observed: (n_observations, 2), what is observed at all, where that is known.
         branches: how many actions each branch has, where there are several.
         parts: of a Dict, the one that each number belongs to.
+        shape: of one observation, where it is known.
+        shapes: of a Dict, those of its parts; of a discrete one, how many values it has.
     """
 
     n_observations: int
@@ -88,19 +93,28 @@ class Interface:
     observed: Array | None = None
     branches: tuple[int, ...] | None = None
     parts: tuple[str, ...] | None = None
+    shape: tuple[int, ...] | None = None
+    shapes: Mapping[str, tuple[int, ...]] | None = None
 
     @classmethod
     def of_spaces(cls, observations: gym.Space[Any], actions: gym.Space[Any]) -> Interface:
         """Of an environment."""
-        observed, parts = _ends(flat_space(observations)), _parts(observations)
-        n = len(observed)
+        space = flat_space(observations)
+        observed = _ends(space)
+        known: dict[str, Any] = {
+            "n_observations": len(observed),
+            "observed": observed,
+            "parts": _parts(observations),
+            "shape": space.shape,
+            "shapes": _shapes(observations),
+        }
         if isinstance(actions, gym.spaces.Box):
             ranges = _ends(actions)
-            return cls(n, len(ranges), True, ranges, observed, parts=parts)
+            return cls(n_actions=len(ranges), continuous=True, ranges=ranges, **known)
         if isinstance(actions, gym.spaces.Discrete):
-            return cls(n, int(actions.n), False, observed=observed, parts=parts)
+            return cls(n_actions=int(actions.n), continuous=False, **known)
         branches = sizes_of(actions)  # no policy of ours acts in anything else
-        return cls(n, sum(branches), False, observed=observed, branches=branches, parts=parts)
+        return cls(n_actions=sum(branches), continuous=False, branches=branches, **known)
 
     @classmethod
     def of_policy(cls, policy: Policy, states: Array) -> Interface:
@@ -111,42 +125,63 @@ class Interface:
 
     def misfit(
         self,
-        observations: Sequence[str],
+        declared: DeclaredObservations,
         actions: DeclaredActions,
         anywhere: Mapping[str, tuple[float, float]],
     ) -> Misfit | None:
         """The first thing that a file with these names gets wrong about it.
 
         Args:
-            observations: as the file names them.
+            declared: observations, as the file names them or gives their shape.
             actions: as the file declares them.
             anywhere: (from, to) of the observations that it lets be `any`.
         """
-        in_order = "Name each of them, in the order of the environment"
-        if self.n_observations != len(observations):
-            return Misfit(
-                ("observations",),
-                f"names {counted(len(observations), 'observation')} ({', '.join(observations)})",
-                f"observes {counted(self.n_observations, 'number')}",
-                f"{in_order}.",
-            )
+        return (
+            self._other_numbers(declared)
+            or self._other_actions(actions)
+            or self._other_observations(declared.names, anywhere)
+        )
+
+    def _other_numbers(self, declared: DeclaredObservations) -> Misfit | None:
+        """More of them or fewer, or in another shape."""
+        if declared.parts:
+            return self._other_shape(declared)
+        if self.n_observations == declared.count:
+            return None
+        return Misfit(
+            ("observations",),
+            f"names {counted(declared.count, 'observation')} ({declared})",
+            f"observes {counted(self.n_observations, 'number')}",
+            f"{_IN_ORDER}.",
+        )
+
+    def _other_actions(self, actions: DeclaredActions) -> Misfit | None:
         if self.branches is not None or actions.branches is not None:
-            other = self._other_branches(actions)
-            return other or self._other_observations(observations, anywhere)
+            return self._other_branches(actions)
         if self.continuous != (actions.ranges is not None):
-            return self._other_kind(in_order)
+            return self._other_kind()
         if self.n_actions != len(actions):
             return Misfit(
                 ("actions",),
                 f"names {counted(len(actions), 'action')} ({', '.join(actions.names)})",
                 f"has {self.n_actions}",
-                f"{in_order}.",
+                f"{_IN_ORDER}.",
             )
-        if self.ranges is not None and actions.ranges is not None:
-            other = self._other_ranges(actions.ranges)
-            if other is not None:
-                return other
-        return self._other_observations(observations, anywhere)
+        if self.ranges is None or actions.ranges is None:
+            return None
+        return self._other_ranges(actions.ranges)
+
+    def _other_shape(self, declared: DeclaredObservations) -> Misfit | None:
+        """Other numbers of a Dict, or the same numbers in another order."""
+        shapes = self.shapes
+        if shapes is not None and list(shapes.items()) != list(declared.parts.items()):
+            found = f"observes {DeclaredObservations(parts=shapes)}"
+        elif shapes is None and self.shape is not None and self.shape != declared.shape:
+            found = f"observes {shape_in_words(self.shape)} numbers"
+        else:  # or a policy that does not tell: its network has taken the states
+            return None
+        said, remedy = f"gives observations as {declared}", "Give the shapes that are observed."
+        return Misfit(("observations",), said, found, remedy)
 
     def _other_branches(self, actions: DeclaredActions) -> Misfit | None:
         """A branch in the place of another, or of none."""
@@ -207,14 +242,14 @@ class Interface:
                 )
         return None
 
-    def _other_kind(self, in_order: str) -> Misfit:
+    def _other_kind(self) -> Misfit:
         if not self.continuous:
             found = f"has {self.n_actions} discrete ones"
             remedy = "Name each of them in a list."
             return Misfit(("actions",), "gives ranges of continuous actions", found, remedy)
         with_range = "" if self.ranges is None else f", with its range: {_intervals(self.ranges)}"
         found = f"has {self.n_actions} continuous ones"
-        return Misfit(("actions",), "names discrete actions", found, f"{in_order}{with_range}.")
+        return Misfit(("actions",), "names discrete actions", found, f"{_IN_ORDER}{with_range}.")
 
     def _other_ranges(self, ranges: Sequence[tuple[float, float]]) -> Misfit | None:
         """Numbers of a file mean something else on another scale."""
@@ -291,12 +326,15 @@ class ObservedRanges:
 def make(
     spec: EnvironmentSpec,
     source: Source,
-    observations: Sequence[str],
+    observations: DeclaredObservations,
     actions: DeclaredActions,
     anywhere: Mapping[str, tuple[float, float]],
     render_mode: str | None = None,
 ) -> Environment:
-    """The environment, with flat observations, after checking that the file fits it."""
+    """The environment, after checking that the file fits it.
+
+    Its observations are flat where the file names their numbers: these are in a row.
+    """
     env = _make(spec, source.spot(("environment",)), render_mode)
     try:
         _refuse_other_kinds(env, spec, source.spot(("environment",)))
@@ -310,8 +348,8 @@ def make(
     except Exception:
         env.close()
         raise
-    flat = isinstance(space, gym.spaces.Box) and len(space.shape) == 1
-    return env if flat else gym.wrappers.FlattenObservation(env)
+    as_declared = isinstance(space, gym.spaces.Box) and space.shape == observations.shape
+    return env if as_declared else gym.wrappers.FlattenObservation(env)
 
 
 def observed_box(spec: EnvironmentSpec, source: Source) -> Array:
@@ -386,6 +424,16 @@ def _ends(space: gym.spaces.Box) -> Array:
     """(n, 2), low and high of each number, in C order."""
     ends: Array = np.stack([space.low.ravel(), space.high.ravel()], axis=1).astype(np.float64)
     return ends
+
+
+def _shapes(space: gym.Space[Any]) -> dict[str, tuple[int, ...]] | None:
+    """Of a Dict, those of its parts."""
+    if not isinstance(space, gym.spaces.Dict):
+        return None
+    return {
+        name: (isinstance(part, gym.spaces.Box) and part.shape) or (gym.spaces.flatdim(part),)
+        for name, part in space.spaces.items()
+    }
 
 
 def _parts(space: gym.Space[Any]) -> tuple[str, ...] | None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from handrail.errors import InvalidRulebook, Phrase, Words
-from handrail.rulebook.region_schema import GRID, SHAPES, BallEntry, PolytopeEntry
+from handrail.rulebook.region_schema import GRID, SHAPES, STATES, BallEntry, PolytopeEntry
 from handrail.rulebook.schema import (
     BarrierEntry,
     ConstraintEntry,
@@ -22,6 +22,7 @@ from handrail.rulebook.schema import (
     File,
     Grid,
     PictureEntry,
+    StatesReference,
     SymmetryEntry,
 )
 from handrail.rulebook.source import KeyPath, Source
@@ -69,6 +70,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "settings": RunSettings,
     "symmetric": SymmetryEntry,
     GRID: Grid,
+    STATES: StatesReference,
     **_STRATEGIES,
 }
 
@@ -96,7 +98,8 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """The message for a name that the file does not declare."""
     names = list(known)
     return (
-        f"unknown {what} {name!r}. This file names {', '.join(names)}.{did_you_mean(name, names)}"
+        f"unknown {what} {name!r}. This file names {', '.join(names) or 'none'}."
+        f"{did_you_mean(name, names)}"
     )
 
 

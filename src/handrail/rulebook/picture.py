@@ -41,20 +41,20 @@ def build_picture(source: Source, file: File) -> Picture | None:
     entry = file.picture
     if entry is None:
         return None
-    across = _index(source, "observation", (*_PICTURE, "across"), entry.across, file.observations)
-    up = _index(source, "observation", (*_PICTURE, "up"), entry.up, file.observations)
+    across = _index(source, "observation", (*_PICTURE, "across"), entry.across, file.names)
+    up = _index(source, "observation", (*_PICTURE, "up"), entry.up, file.names)
     if across == up:
         raise source.spot((*_PICTURE, "up")).error(
             f"both axes show {entry.up!r}. Choose two different observations."
         )
-    _check_fixed(source, entry, file.observations)
+    _check_fixed(source, entry, file.names)
     actions = DeclaredActions.of(file.actions)
     return Picture(
         across,
         up,
         _range(source, "across_range", entry.across_range),
         _range(source, "up_range", entry.up_range),
-        tuple(entry.at.get(name, 0.0) for name in file.observations),
+        tuple(entry.at.get(name, 0.0) for name in file.names),
         _index(source, "action", (*_PICTURE, "action"), entry.action, actions.names),
     )
 

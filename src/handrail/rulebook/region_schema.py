@@ -28,6 +28,7 @@ from handrail.settings import STRICT
 
 # Tags of the alternatives: no name in a file can be mistaken for them in pydantic's paths.
 GRID, TEXT, NUMBER, LIST, MAPPING = "<grid>", "<text>", "<number>", "<list>", "<mapping>"
+STATES = "<states>"
 
 
 def tag_by_type(**tags: type | tuple[type, ...]) -> Callable[[Any], str | None]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, final
@@ -130,9 +131,25 @@ class DeclaredActions:
         return ", ".join(f"{name} from {low:g} to {high:g}" for name, (low, high) in ends)
 
 
+class Required(ABC):
+    """What an entry asks for, whichever key it stands under."""
+
+    text: str
+    """For people."""
+
+    @property
+    @abstractmethod
+    def key(self) -> tuple[object, ...]:
+        """Equal for those that say the same."""
+
+    @abstractmethod
+    def at(self, where: Place, name: str, priority: float) -> PlacedConstraint:
+        """The same at a place, as one of the library's constraints."""
+
+
 @final
 @dataclass(frozen=True)
-class Requirement:
+class Requirement(Required):
     """lower ≤ Σ weight · action ≤ upper, of probabilities or of mean actions.
 
     Attributes:
@@ -172,7 +189,7 @@ class Requirement:
 
 @final
 @dataclass(frozen=True)
-class LikelyRequirement:
+class LikelyRequirement(Required):
     """P(low ≤ Σ weight · drawn action ≤ high) ≥ probability.
 
     Attributes:
@@ -203,7 +220,7 @@ class LikelyRequirement:
 
 @final
 @dataclass(frozen=True)
-class Preference:
+class Preference(Required):
     """One action over another, or over all others.
 
     Attributes:
@@ -242,15 +259,14 @@ class Preference:
 
 @final
 @dataclass(frozen=True)
-class Alternatives:
+class Alternatives(Required):
     """At least one of them, at every state."""
 
     parts: tuple[Requirement | Preference, ...]
+    text: str = field(init=False, compare=False)
 
-    @property
-    def text(self) -> str:
-        """One or the other."""
-        return " or ".join(one.text for one in self.parts)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", " or ".join(one.text for one in self.parts))
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -15,14 +15,17 @@ from pathlib import Path
 from typing import Any, final
 
 import gymnasium as gym
+import numpy as np
 from pydantic import ValidationError
 
-from handrail.constraints import Constraint, counted
+from handrail.constraints import Constraint, PlacedConstraint, counted
 from handrail.errors import InvalidConstraint, InvalidRulebook, ShapeMismatch
 from handrail.formulas import Formula
-from handrail.policies import Policy, Quantity, flat_space
+from handrail.policies import Policy, Quantity, flat_space, space_of
+from handrail.regions import Points
 from handrail.rulebook import environment as environments
 from handrail.rulebook.catalogue import read_file
+from handrail.rulebook.declared_observations import DeclaredObservations, channels_first
 from handrail.rulebook.entries import build_constraints
 from handrail.rulebook.environment import (
     Environment,
@@ -38,6 +41,7 @@ from handrail.rulebook.picture import Picture, build_picture
 from handrail.rulebook.requirement import DeclaredActions, Requirement
 from handrail.rulebook.schema import File
 from handrail.rulebook.source import Source, in_words, read
+from handrail.rulebook.states_file import ArrayFiles, Files
 from handrail.settings import RunSettings, selection_in_full
 
 _NESTED = ("network", "selection")
@@ -53,7 +57,8 @@ class Rulebook:
         name: the file's, without its ending.
         description: one line for people; may be empty.
         environment: what to make, and how.
-        observations: their names, in the environment's order.
+        observations: their names, in the environment's order; none where the file gives shapes.
+        parts: the shape of each part of an observation, where the file gives these.
         actions: their names, in the environment's order; of branches, such as gear.low.
         ranges: (from, to) of each continuous action; None if actions are discrete.
         branches: how many of the actions each branch has; None if there is a single choice.
@@ -66,12 +71,14 @@ class Rulebook:
         pass_mark: the 100-episode average that counts as solved; by default Gymnasium's threshold.
         picture: the plane that pictures of the policy show.
         source: the file itself, and its lines.
+        arrays: the contents of the array files that it refers to, by their names.
     """
 
     name: str
     description: str
     environment: EnvironmentSpec
     observations: tuple[str, ...]
+    parts: Mapping[str, tuple[int, ...]]
     actions: tuple[str, ...]
     ranges: tuple[tuple[float, float], ...] | None
     branches: tuple[int, ...] | None
@@ -84,12 +91,13 @@ class Rulebook:
     pass_mark: float | None
     picture: Picture | None
     source: Source = field(repr=False, compare=False)
+    arrays: Mapping[str, bytes] = field(repr=False)
 
     def __str__(self) -> str:
         lines = [
             f"{self.name}: {self.description}".removesuffix(": "),
             f"environment: {self.environment.id}",
-            f"observations: {', '.join(self.observations)}",
+            f"observations: {self.declared_observations}",
             f"actions: {self.declared_actions}",
         ]
         return "\n".join([*lines, *(f"  • {sentence}" for sentence in self.sentences)])
@@ -105,6 +113,15 @@ class Rulebook:
         return self.declared_actions.quantity
 
     @property
+    def declared_observations(self) -> DeclaredObservations:
+        """What the policy sees."""
+        return DeclaredObservations(self.observations, self.parts)
+
+    def says_the_same_as(self, other: Rulebook) -> bool:
+        """Whether the files are the same, those that they refer to included."""
+        return self.text == other.text and self.arrays == other.arrays
+
+    @property
     def declared_actions(self) -> DeclaredActions:
         """What the policy decides on."""
         return DeclaredActions(self.actions, self.ranges, self.branches)
@@ -114,7 +131,7 @@ class Rulebook:
         return environments.make(
             self.environment,
             self.source,
-            self.observations,
+            self.declared_observations,
             self.declared_actions,
             self.anywhere,
             render_mode,
@@ -123,6 +140,8 @@ class Rulebook:
     def check_spaces(self, observations: gym.Space[Any], actions: gym.Space[Any]) -> None:
         """Refuse to be about an environment with other spaces."""
         self._check(Interface.of_spaces(observations, actions), "the policy")
+        if self.parts:
+            _refuse_fractions(self.constraints, flat_space(observations))
 
     def check_policy(self, policy: Policy, called: str = "the policy") -> None:
         """Refuse to be about a policy with other observations or actions.
@@ -134,20 +153,58 @@ class Rulebook:
         try:
             interface = Interface.of_policy(policy, self.constraints[0].states)
         except ShapeMismatch as error:
+            count = counted(self.declared_observations.count, "observation")
             raise InvalidRulebook(
-                f"{self.name} names {counted(len(self.observations), 'observation')} "
-                f"({', '.join(self.observations)}), but {called} does not take them. {error} "
-                f"{self._doubt}"
+                f"{self.name} names {count} ({self.declared_observations}), but {called} does not "
+                f"take them. {error} {self._doubt}"
             ) from error
         self._check(interface, called)
 
     def _check(self, interface: Interface, called: str) -> None:
-        misfit = interface.misfit(self.observations, self.declared_actions, self.anywhere)
+        misfit = interface.misfit(self.declared_observations, self.declared_actions, self.anywhere)
         if misfit is not None:
             raise InvalidRulebook(
                 f"{self.name} {misfit.said}, but {called} {misfit.found}. {self._doubt} "
                 f"{misfit.remedy}"
             )
+
+    def shown_to(self, meant_for: Policy | gym.Space[Any]) -> Rulebook:
+        """The same of images as a policy is shown them: with their channels first, where it is so.
+
+        Stable-Baselines3 moves the channels of images (whole numbers up to 255) that an environment
+        observes with their channels last, and no others; torch's convolutions take them so.
+        """
+        declared = self.declared_observations
+        moved = [
+            name
+            for name, shape in self.parts.items()
+            if self._is_moved(name, channels_first(shape), meant_for)
+        ]
+        if not moved:
+            return self
+        order = declared.order_with_channels_first(moved)
+        shown = declared.with_channels_first(moved)
+        constraints = []
+        for one in self.constraints:
+            assert isinstance(one, PlacedConstraint)  # as all that a file has
+            flat = one.states.reshape(len(one.states), -1)[:, order]
+            points = Points(flat.reshape(-1, *shown.shape))
+            constraints.append(one.moved_to(points, one.name))
+        return replace(self, parts=shown.parts, constraints=tuple(constraints))
+
+    def _is_moved(
+        self, part: str, moved: tuple[int, ...] | None, meant_for: Policy | gym.Space[Any]
+    ) -> bool:
+        """Whether a part of the observations is shown with its channels first."""
+        if moved is None:
+            return False
+        space = space_of(meant_for) if isinstance(meant_for, Policy) else meant_for
+        if space is not None:
+            whole = space.spaces.get(part) if isinstance(space, gym.spaces.Dict) else space
+            return whole is not None and whole.shape == moved and whole.dtype == np.uint8
+        assert isinstance(meant_for, Policy)
+        as_declared = _takes(meant_for, self.declared_observations.shape)
+        return not as_declared and _takes(meant_for, moved)
 
     @property
     def _doubt(self) -> str:
@@ -155,6 +212,8 @@ class Rulebook:
 
     def scale(self) -> tuple[float, ...]:
         """The typical size of each observation, in their order; 1 where the file says nothing."""
+        if self.parts:
+            return (1.0,) * self.declared_observations.count
         return sizes(self.settings.network, self.observations)
 
     def mlp_arguments(self) -> dict[str, Any]:
@@ -162,12 +221,14 @@ class Rulebook:
         return mlp_arguments(self.settings.network, self.observations, self.declared_actions)
 
 
-def parse(text: str, name: str) -> Rulebook:
+def parse(text: str, name: str, files: Files = ".") -> Rulebook:
     """The rulebook that a text describes.
 
     Args:
         text: YAML.
         name: of the file, with or without its ending; messages call it so.
+        files: where array files are that it refers to: a folder, or their contents by name, as
+            `Rulebook.arrays` has them.
     """
     source = read(text, name)
     file = check_format(source)
@@ -175,9 +236,10 @@ def parse(text: str, name: str) -> Rulebook:
     environment = EnvironmentSpec(
         file.environment.id, file.environment.max_episode_steps, file.environment.options
     )
-    observed = ObservedRanges(tuple(file.observations), partial(observed_box, environment, source))
+    observed = ObservedRanges(file.names, partial(observed_box, environment, source))
+    arrays, observations = ArrayFiles(files), DeclaredObservations.of(file.observations)
     parts: list[Callable[[], Any]] = [
-        partial(build_constraints, source, file, observed),
+        partial(build_constraints, source, file, observed, arrays),
         partial(build_picture, source, file),
         partial(_check_network, source, file, actions),
     ]
@@ -186,7 +248,8 @@ def parse(text: str, name: str) -> Rulebook:
         name=name.removesuffix(".yaml").removesuffix(".yml"),
         description=file.description or "",
         environment=environment,
-        observations=tuple(file.observations),
+        observations=observations.names,
+        parts=observations.parts,
         actions=actions.names,
         ranges=actions.ranges,
         branches=actions.branches,
@@ -203,6 +266,7 @@ def parse(text: str, name: str) -> Rulebook:
         pass_mark=_pass_mark(file),
         picture=picture,
         source=source,
+        arrays=arrays.contents,
     )
 
 
@@ -265,9 +329,7 @@ def _same_kind(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def _check_network(source: Source, file: File, actions: DeclaredActions) -> None:
-    for path, of_name, message in network_findings(
-        file.settings.network, file.observations, actions
-    ):
+    for path, of_name, message in network_findings(file.settings.network, file.names, actions):
         spot = source.spot(path)
         raise (spot.without_key() if of_name else spot).error(message)
 
@@ -278,7 +340,7 @@ def load_rulebook(path_or_name: str | Path) -> Rulebook:
     Args:
         path_or_name: a path, or the name of a bundled file, with or without .yaml.
     """
-    return parse(*read_file(path_or_name))
+    return parse(*read_file(path_or_name), files=Path(path_or_name).parent)
 
 
 AnyConstraints = Sequence[Constraint] | Rulebook | str | Path
@@ -310,6 +372,8 @@ def constraints_of(
         meant_for: what they must be about: a policy, or a pair (observation_space, action_space).
     """
     found = load_constraints(given)
+    if isinstance(found, Rulebook) and meant_for is not None:
+        found = found.shown_to(meant_for[0] if isinstance(meant_for, tuple) else meant_for)
     constraints = found.constraints if isinstance(found, Rulebook) else found
     if isinstance(meant_for, tuple):
         if isinstance(found, Rulebook):
@@ -337,6 +401,28 @@ def _refuse_other_shapes(constraints: Sequence[Constraint], space: gym.Space[Any
                     f"{one.name!r} speaks of states of shape {shape}, but the policy observes "
                     f"{observed}.{_hint(shape, observed)}"
                 )
+
+
+def _refuse_fractions(constraints: Sequence[Constraint], space: gym.spaces.Box) -> None:
+    """Images of whole numbers that somebody has scaled are other images, almost black ones."""
+    if not np.issubdtype(space.dtype, np.integer):
+        return
+    for one in constraints:
+        fractions = one.states[one.states != np.round(one.states)]
+        if len(fractions):
+            raise InvalidRulebook(
+                f"{one.name!r} speaks of numbers such as {fractions[0]:g}, but {space.dtype} is "
+                f"observed, whole numbers from {space.low.min()} to {space.high.max()}. Save the "
+                "states as they are observed, neither scaled nor normalised."
+            )
+
+
+def _takes(policy: Policy, shape: tuple[int, ...]) -> bool:
+    try:
+        policy.outputs(np.zeros((1, *shape)))
+    except ShapeMismatch:
+        return False
+    return True
 
 
 def _hint(shape: tuple[int, ...], observed: tuple[int, ...]) -> str:

@@ -29,6 +29,7 @@ from handrail.rulebook.region_schema import (
     LIST,
     MAPPING,
     NUMBER,
+    STATES,
     TEXT,
     Formula,
     Number,
@@ -40,6 +41,9 @@ from handrail.settings import STRICT, RunSettings
 REQUIRE = "require"
 
 MAX_CONSTRAINTS = 1000
+
+# Numbers of an observation that is given by its shape: a screen of the Atari has 100,800.
+MAX_OBSERVED = 1_000_000
 
 _MAX_ACTIONS = 1000
 
@@ -139,7 +143,51 @@ Values: TypeAlias = Annotated[
     BeforeValidator(_refuse_any),
 ]
 
-Where: TypeAlias = Annotated[dict[str, Values], Field(min_length=1)]
+
+@final
+class StatesReference(BaseModel):
+    """States that an array file holds."""
+
+    model_config = STRICT
+
+    states: Annotated[str, Field(min_length=1)]
+    """A file of NumPy beside this one: frames.npy, frames.npz with one array, or
+    frames.npz:name; an array (n, *observation_shape)."""
+
+
+def _kind_of_block(value: Any) -> str | None:
+    """No value of an observation is a text, so a text under `states` is a file."""
+    if isinstance(value, StatesReference):
+        return STATES
+    if isinstance(value, dict):
+        return STATES if isinstance(value.get("states"), str) else MAPPING
+    return None
+
+
+def _kind_of_where(value: Any) -> str | None:
+    return LIST if isinstance(value, list) else _kind_of_block(value)
+
+
+_Values: TypeAlias = Annotated[dict[str, Values], Field(min_length=1), Tag(MAPPING)]
+_States: TypeAlias = Annotated[StatesReference, Tag(STATES)]
+
+_WHERE = "a mapping such as {x: 0, phi: [0.2, 0.25]} or {states: frames.npy}"
+
+WhereBlock: TypeAlias = Annotated[
+    _Values | _States,
+    Discriminator(
+        _kind_of_block, custom_error_type="where", custom_error_message=f"expected {_WHERE}"
+    ),
+]
+
+Where: TypeAlias = Annotated[
+    _Values | _States | Annotated[list[WhereBlock], Field(min_length=1), Tag(LIST)],
+    Discriminator(
+        _kind_of_where,
+        custom_error_type="where",
+        custom_error_message=f"expected {_WHERE}, or a list of such mappings",
+    ),
+]
 
 
 @final
@@ -245,20 +293,10 @@ class ConstraintEntry(BaseModel):
 
     name: Annotated[str, Field(min_length=1, pattern=r"\S")]
     """What tables and messages call it; every constraint has a name of its own."""
-    where: (
-        Annotated[
-            Annotated[Where, Tag(MAPPING)] | Annotated[list[Where], Field(min_length=1), Tag(LIST)],
-            Discriminator(
-                tag_by_type(mapping=dict, list=list),
-                custom_error_type="where",
-                custom_error_message="expected a mapping such as {x: 0, phi: [0.2, 0.25]}, or a "
-                "list of such mappings",
-            ),
-        ]
-        | None
-    ) = None
+    where: Where | None = None
     """A number, a list of numbers or a grid for each observation: all their combinations; `others`
-    stands for all that are not named. A list of such mappings is their union."""
+    stands for all that are not named. Or {states: frames.npy}, an array file of states. A list of
+    such mappings is their union."""
     table: str | None = None
     """A block of text (|): observations name the columns, every further line is a state. The last
     column may be called require."""
@@ -448,6 +486,19 @@ def _kind_of_actions(actions: Any) -> str | None:
     return LIST if isinstance(actions, list) else None
 
 
+Shape: TypeAlias = Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1, max_length=8)]
+
+
+def _not_too_large(parts: dict[str, list[int]]) -> dict[str, list[int]]:
+    n = sum(map(math.prod, parts.values()))
+    if n > MAX_OBSERVED:
+        raise PydanticCustomError(
+            "observations",
+            f"expected at most {MAX_OBSERVED:,} numbers in an observation, but got {n:,}.",
+        )
+    return parts
+
+
 @final
 class File(BaseModel):
     """A Handrail constraint file: an environment, its names, and what the policy must obey."""
@@ -460,9 +511,24 @@ class File(BaseModel):
         EnvironmentEntry, BeforeValidator(_in_full, json_schema_input_type=str | EnvironmentEntry)
     ]
     """The id of a Gymnasium environment, or a mapping with its id and options."""
-    observations: Annotated[list[ObservationName], Field(min_length=1, max_length=1000)]
+    observations: Annotated[
+        Annotated[list[ObservationName], Field(min_length=1, max_length=1000), Tag(LIST)]
+        | Annotated[
+            dict[Name, Shape],
+            Field(min_length=1, max_length=100, json_schema_extra={"additionalProperties": False}),
+            AfterValidator(_not_too_large),
+            Tag(MAPPING),
+        ],
+        Discriminator(
+            tag_by_type(list=list, mapping=dict),
+            custom_error_type="observations",
+            custom_error_message="expected a list of names, one for each number that is observed, "
+            "or a mapping such as {frame: [84, 84, 4]} (an image and its shape)",
+        ),
+    ]
     """A name for each number that the environment observes, in its order; of the parts of a Dict,
-    position.x."""
+    position.x. Or, of images, their shape: {frame: [84, 84, 4]}; of a Dict with images, the shape
+    of each part. States are then in array files."""
     actions: Annotated[
         Annotated[
             list[Name], Field(min_length=2, max_length=1000), BeforeValidator(_several), Tag(LIST)
@@ -499,6 +565,11 @@ class File(BaseModel):
     """The 100-episode average that counts as solved."""
     picture: PictureEntry | None = None
     """The plane that pictures of the policy show."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the observations; none where these are given by their shape."""
+        return () if isinstance(self.observations, dict) else tuple(self.observations)
 
 
 def json_schema() -> dict[str, Any]:

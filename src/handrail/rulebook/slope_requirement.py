@@ -25,7 +25,7 @@ from handrail.errors import InvalidConstraint
 from handrail.formulas import UnknownName, parse_bounds
 from handrail.regions import Place, Region
 from handrail.rulebook.findings import unknown
-from handrail.rulebook.requirement import DeclaredActions
+from handrail.rulebook.requirement import DeclaredActions, Required
 
 _Asked: TypeAlias = Literal["increasing", "decreasing"] | float
 
@@ -38,7 +38,7 @@ _LIPSCHITZ_FORM = "Lipschitz reads like: force within 5 per phi."
 
 @final
 @dataclass(frozen=True)
-class SlopeRequirement:
+class SlopeRequirement(Required):
     """How an output changes with an observation.
 
     Attributes:

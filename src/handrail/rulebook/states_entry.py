@@ -1,8 +1,8 @@
 """Finitely many states, as a file lists them: `where`, all combinations of values, and `table`.
 
 A table is pasted text with a column for each observation and a line for each state; what it leaves
-open, `where` says, with `others` for all that are not named. Here both become arrays of states, in
-the order of the observations.
+open, `where` says, with `others` for all that are not named; or `where` refers to an array file.
+Here all of them become arrays of states, in the order of the observations.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from typing import final
 import numpy as np
 
 from handrail._types import Array
+from handrail.errors import InvalidConstraint
+from handrail.rulebook.declared_observations import DeclaredObservations
 from handrail.rulebook.findings import unknown
 from handrail.rulebook.region_schema import OTHERS
-from handrail.rulebook.schema import REQUIRE, Grid
+from handrail.rulebook.schema import REQUIRE, Grid, StatesReference
 from handrail.rulebook.source import KeyPath, Source, Spot
+from handrail.rulebook.states_file import MAX_NUMBERS, ArrayFiles
 
 _SEPARATOR = re.compile(r"[\s,|]+")
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
@@ -27,9 +30,8 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 # The line under the header of a Markdown table.
 _RULE = re.compile(r"[-|:+\s]*--[-|:+\s]*")
 
-# Of all constraints of a file together: how many states, and how many numbers these are (160 MB).
+# Of all constraints of a file together.
 MAX_STATES = 100_000
-_MAX_NUMBERS = 20_000_000
 
 Values = float | list[float] | Grid
 Block = Mapping[str, Values]
@@ -137,33 +139,49 @@ def _refuse_repeated_rows(rows: Sequence[TableRow]) -> None:
 
 @final
 @dataclass(frozen=True)
+class FileBlock:
+    """States (n, n_observations) of an array file, and how `where` refers to it."""
+
+    reference: str
+    states: Array
+
+
+@final
+@dataclass(frozen=True)
 class StatesEntry:
     """Blocks of `where` and a table, which together name every observation once.
 
     Attributes:
         spot: for messages about the states as a whole.
-        observations: all of the file's, in its order.
+        observations: all of the file's.
         blocks: the mappings of `where`; a single empty one if there is none.
-        table: an empty one if there is none.
+        table: an empty one if there is none, and beside array files.
     """
 
     spot: Spot
-    observations: tuple[str, ...]
-    blocks: tuple[Block, ...]
+    observations: DeclaredObservations
+    blocks: tuple[Block | FileBlock, ...]
     table: StatesTable
 
     @property
     def count(self) -> int:
         """How many states there are, over all rows of the table."""
-        in_blocks = (math.prod(map(_count, block.values())) for block in self.blocks)
-        return max(len(self.table.rows), 1) * sum(in_blocks)
+        return max(len(self.table.rows), 1) * sum(map(_count_of_block, self.blocks))
+
+    @property
+    def references(self) -> list[str]:
+        """To array files."""
+        return [one.reference for one in self.blocks if isinstance(one, FileBlock)]
 
     def states(self, rows: Sequence[TableRow]) -> Array:
-        """(n, n_observations) of all blocks, combined with these rows of the table."""
+        """(n, *observation_shape) of all blocks, combined with these rows of the table."""
         states = [
-            _combine(block, self.table.columns, rows, self.observations) for block in self.blocks
+            block.states
+            if isinstance(block, FileBlock)
+            else _combine(block, self.table.columns, rows, self.observations.names)
+            for block in self.blocks
         ]
-        return np.concatenate(states)
+        return np.concatenate(states).reshape(-1, *self.observations.shape)
 
 
 @final
@@ -175,9 +193,9 @@ class Room:
     used: int = 0
 
     @classmethod
-    def of(cls, observations: Sequence[str]) -> Room:
+    def of(cls, observations: DeclaredObservations) -> Room:
         """For a file with these observations."""
-        return cls(min(MAX_STATES, _MAX_NUMBERS // len(observations)))
+        return cls(min(MAX_STATES, MAX_NUMBERS // observations.count))
 
     def take(self, entry: StatesEntry, times: int) -> None:
         """The states of an entry, as often as something is required at them."""
@@ -186,35 +204,72 @@ class Room:
             with_others = f", {self.used:,} with those before" if before else ""
             raise entry.spot.error(
                 f"this describes {times * entry.count:,} states{with_others}; the constraints of a "
-                f"file have at most {self.total:,} together. Use coarser grids, fix some "
-                "observations, or write a region."
+                f"file have at most {self.total:,} together. {_fewer(entry)}"
             )
+
+
+def _fewer(entry: StatesEntry) -> str:
+    if entry.references:
+        return "Keep fewer of them: those that matter, each once."
+    return "Use coarser grids, fix some observations, or write a region."
 
 
 def read_place(
     source: Source,
     path: KeyPath,
-    where: Block | Sequence[Block] | None,
+    where: Block | StatesReference | Sequence[Block | StatesReference] | None,
     table: StatesTable,
-    observations: tuple[str, ...],
+    observations: DeclaredObservations,
+    arrays: ArrayFiles,
 ) -> StatesEntry:
-    """The place of the constraint at this path of the file."""
+    """The place of the constraint at this path of the file; array files are among `arrays`."""
     place = (*path, "table" if where is None else "where")
-    if isinstance(where, Mapping) or where is None:
-        blocks: dict[KeyPath, Block] = {place: where or {}}
+    blocks: dict[KeyPath, Block | StatesReference]
+    if isinstance(where, Mapping | StatesReference) or where is None:
+        blocks = {place: where or {}}
     else:
         blocks = {(*place, index): block for index, block in enumerate(where)}
     whole = tuple(
-        _covering(source, block_path, block, table, observations)
+        _in_file(source.spot((*block_path, "states")), block, table, observations, arrays)
+        if isinstance(block, StatesReference)
+        else _covering(source, block_path, block, table, observations)
         for block_path, block in blocks.items()
     )
     return StatesEntry(source.spot(place), observations, whole, table)
 
 
+def _in_file(
+    spot: Spot,
+    block: StatesReference,
+    table: StatesTable,
+    observations: DeclaredObservations,
+    arrays: ArrayFiles,
+) -> FileBlock:
+    if table.rows:
+        raise spot.error(
+            "states of a file say all of every state, so a table has nothing to add. Write two "
+            "constraints."
+        )
+    try:
+        return FileBlock(block.states, arrays.states(block.states, observations))
+    except InvalidConstraint as error:
+        raise spot.error(str(error)) from None
+
+
 def _covering(
-    source: Source, path: KeyPath, block: Block, table: StatesTable, observations: Sequence[str]
+    source: Source,
+    path: KeyPath,
+    block: Block,
+    table: StatesTable,
+    declared: DeclaredObservations,
 ) -> Block:
     """The block with values for all observations that the table does not have."""
+    if declared.parts:
+        raise source.spot(path).error(
+            f"the numbers of {declared} have no names to write states with. Give the states in an "
+            "array file: where: {states: frames.npy}."
+        )
+    observations = declared.names
     named = {name: values for name, values in block.items() if name != OTHERS}
     for name in named:
         spot = source.spot((*path, name))
@@ -235,6 +290,12 @@ def _covering(
             f"every observation is named, so `{OTHERS}` stands for none. Remove it."
         )
     return {**named, **dict.fromkeys(missing, block[OTHERS])}
+
+
+def _count_of_block(block: Block | FileBlock) -> int:
+    if isinstance(block, FileBlock):
+        return len(block.states)
+    return math.prod(map(_count, block.values()))
 
 
 def _count(values: Values) -> int:

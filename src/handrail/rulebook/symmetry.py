@@ -18,13 +18,13 @@ from handrail.errors import InvalidConstraint
 from handrail.formulas import InvalidFormula, UnknownName, parse_formula
 from handrail.regions import Place
 from handrail.rulebook.findings import unknown
-from handrail.rulebook.requirement import DeclaredActions
+from handrail.rulebook.requirement import DeclaredActions, Required
 from handrail.rulebook.schema import SymmetryEntry
 
 
 @final
 @dataclass(frozen=True)
-class Symmetry:
+class Symmetry(Required):
     """The policy at a state and at its image.
 
     Attributes:

@@ -208,7 +208,7 @@ def refuse_mixing(group: Path, rulebook: Rulebook) -> None:
     for folder in _members(group):
         run = Run.open(folder)
         same = with_settings(run.rulebook, seed=rulebook.settings.seed).settings
-        if run.rulebook.text != rulebook.text or same != rulebook.settings:
+        if not run.rulebook.says_the_same_as(rulebook) or same != rulebook.settings:
             raise InvalidArgument(
                 f"{group} holds runs of other constraints or settings ({folder.name}). Choose "
                 "another folder with --out."

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 import gymnasium as gym
 import numpy as np
+from torch import nn
 from typing_extensions import override
 
 from handrail._storage import write_atomically
@@ -70,10 +71,9 @@ class SavedPolicy(ABC):
 
     def with_constraints_of(self, rulebook: Rulebook) -> Self:
         """The same policy with the constraints of a file instead of its own."""
-        constraints_of(rulebook, self.spaces)
         return replace(
             self,
-            constraints=rulebook.constraints,
+            constraints=constraints_of(rulebook, self.own_spaces),
             rulebook=rulebook,
             tolerance=rulebook.settings.tolerance,
         )
@@ -85,7 +85,12 @@ class SavedPolicy(ABC):
 
     def check_constraints_of(self, rulebook: Rulebook) -> None:
         """Refuse what could not be saved under these constraints, before any work is done."""
-        constraints_of(rulebook, self.spaces)
+        constraints_of(rulebook, self.own_spaces)
+
+    @property
+    def own_spaces(self) -> tuple[gym.Space[Any], gym.Space[Any]]:
+        """The same with the parts of observations, where these are known."""
+        return self.spaces
 
     @abstractmethod
     def save(self, path: Path, rulebook: Rulebook) -> None:
@@ -196,6 +201,11 @@ class _SavedModel(SavedPolicy):
     """A policy of a model of Stable-Baselines3."""
 
     model: BaseAlgorithm
+
+    @property
+    @override
+    def own_spaces(self) -> tuple[gym.Space[Any], gym.Space[Any]]:
+        return self.model.observation_space, self.model.action_space
 
     @property
     @override
@@ -315,10 +325,15 @@ def _of_model(path: Path, statistics: Path | None) -> SavedPolicy:
 def _of_export(path: Path) -> SavedPolicy:
     opened = open_export(path)
     text = str(opened.metadata.get("constraints", ""))
-    rulebook = parse(text, f"{path} (its constraint file)") if text else None
-    layers = opened.policy.layers()
+    rulebook = parse(text, f"{path} (its constraint file)", opened.arrays) if text else None
+    policy, layers = opened.policy, opened.policy.layers()
     assert layers is not None  # it was put together from some
-    seen = gym.spaces.Box(-np.inf, np.inf, (layers.linear[0].in_features,))
+    shape: tuple[int, ...] = (layers.linear[0].in_features,)
+    if rulebook is not None and len(rulebook.declared_observations.shape) > 1:
+        # Such a file takes the numbers of an image in a row.
+        shape = rulebook.declared_observations.shape
+        policy = policy.with_module(nn.Sequential(nn.Flatten(), policy.module))
+    seen = gym.spaces.Box(-np.inf, np.inf, shape)
     n_actions = opened.policy.quantity.n_actions(layers.linear[-1].out_features)
     done: gym.Space[Any] = gym.spaces.Discrete(n_actions)
     if isinstance(opened.policy.quantity, BranchProbability):
@@ -326,7 +341,7 @@ def _of_export(path: Path) -> SavedPolicy:
     elif opened.policy.quantity.is_continuous:
         done = gym.spaces.Box(-np.inf, np.inf, (n_actions,))
     return _SavedExport(
-        policy=opened.policy,
+        policy=policy,
         spaces=(seen, done),
         stem=path.with_suffix(""),
         suffix=path.suffix,

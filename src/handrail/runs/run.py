@@ -12,10 +12,10 @@ not followed, and the modules that its environment needs are named, but never im
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from time import monotonic
 from typing import Annotated, Any, final
 
@@ -58,14 +58,14 @@ from handrail.policies import (
     VaryingGaussianPolicy,
     spaces_of,
 )
-from handrail.rulebook import Rulebook, parse, with_settings
+from handrail.rulebook import Rulebook, digests, parse, with_settings
 from handrail.runs.best_policy import BEST, BEST_WINDOW, BestKeeper, BestPolicy
 from handrail.runs.metrics import METRICS, TIMINGS, LogPosition, MetricsLog, read_records
 from handrail.runs.named_callback import Callback
 from handrail.settings import first_finding
 
 CONFIGURATION, CONSTRAINTS = "configuration.json", "constraints.yaml"
-CHECKPOINTS = "checkpoints"
+CHECKPOINTS, STATES = "checkpoints", "states"
 _KEPT = 2  # checkpoints: the newest, and one to fall back on
 _POSITION = "ledger"  # in the state of a checkpoint
 _MODULE = r"^[^\W\d]\w*(\.[^\W\d]\w*)*$"  # a dotted name
@@ -113,6 +113,7 @@ class Run:
                 refuse_taken(path)  # by somebody who was faster
                 (path / CHECKPOINTS).mkdir(exist_ok=True)
                 write_atomically(path / CONSTRAINTS, rulebook.text.encode())
+                _write_arrays(path, rulebook.arrays)
                 if first is not None:
                     _write_checkpoint(_checkpoint_path(path, 0), first, LogPosition())
                 # The configuration comes last: a folder that has one is a run.
@@ -138,8 +139,9 @@ class Run:
                 f"{path / CONSTRAINTS} was altered after the run was started. A run keeps its "
                 "constraints: start a new one with the altered file."
             )
+        arrays = _read_arrays(path, configuration.states or {})
         try:
-            rulebook = parse(text.decode(), configuration.name)
+            rulebook = parse(text.decode(), configuration.name, arrays)
         except UnicodeDecodeError as error:
             raise InvalidRun(f"{path / CONSTRAINTS} is no text: {error}.") from error
         settled = with_settings(rulebook, **configuration.settings)
@@ -415,7 +417,7 @@ def _is_free(folder: Path) -> bool:
     if not found:
         return True
     # The lock comes first: where it is, nothing of these names is anybody else's.
-    ours = LOCK in found and found.keys() <= {LOCK, CONSTRAINTS, CHECKPOINTS}
+    ours = LOCK in found and found.keys() <= {LOCK, CONSTRAINTS, STATES, CHECKPOINTS}
     linked = any(one.is_symlink() for one in found.values())
     return ours and not linked and not any((folder / CHECKPOINTS).glob("*"))
 
@@ -466,6 +468,7 @@ class _Configuration(BaseModel):
     modules: list[Annotated[str, Field(pattern=_MODULE)]] | None = None
     name: str
     constraints: str
+    states: dict[str, Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] | None = None
     settings: dict[str, Any]
 
 
@@ -492,8 +495,40 @@ def _configuration(rulebook: Rulebook, modules: Sequence[str]) -> _Configuration
         modules=list(modules) or None,
         name=rulebook.name,
         constraints=hashlib.sha256(rulebook.text.encode()).hexdigest(),
+        states=digests(rulebook.arrays) or None,
         settings=rulebook.settings.model_dump(),
     )
+
+
+def _write_arrays(folder: Path, arrays: Mapping[str, bytes]) -> None:
+    """The array files of a constraint file: in the folder, or it could not be moved."""
+    for name, digest in digests(arrays).items():
+        (folder / STATES).mkdir(exist_ok=True)
+        write_atomically(_array_path(folder, name, digest), arrays[name])
+
+
+def _read_arrays(folder: Path, known: Mapping[str, str]) -> dict[str, bytes]:
+    arrays = {}
+    for name, digest in known.items():
+        path = _array_path(folder, name, digest)
+        try:
+            arrays[name] = read_file(path)
+        except OSError as error:
+            raise InvalidRun(
+                f"{path} cannot be read: {error.strerror}. It holds the states of {name}, which "
+                "the constraints of this run are about."
+            ) from error
+        if hashlib.sha256(arrays[name]).hexdigest() != digest:
+            raise InvalidRun(
+                f"{path} was altered after the run was started. A run keeps its constraints: start "
+                "a new one with the altered file."
+            )
+    return arrays
+
+
+def _array_path(folder: Path, name: str, digest: str) -> Path:
+    """By its content: a name may lead elsewhere, such as ../frames.npy."""
+    return folder / STATES / f"{digest}{PurePath(name).suffix}"
 
 
 def _checkpoint_path(folder: Path, episodes: int) -> Path:

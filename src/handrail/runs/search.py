@@ -20,7 +20,7 @@ import numpy as np
 from handrail._storage import only_process
 from handrail.errors import HandrailError, InvalidArgument
 from handrail.executors import Outcome
-from handrail.rulebook import Rulebook
+from handrail.rulebook import Rulebook, digests
 from handrail.runs.group import Group
 from handrail.runs.run import Run
 from handrail.runs.sweep import Axis, Choice, start_sweep, text_of
@@ -174,6 +174,7 @@ class Search:
         """Scores of one study are of the same constraints, settings, seeds and space."""
         asked = {
             "constraints": self.rulebook.text,
+            "states": digests(self.rulebook.arrays),
             "settings": self.rulebook.settings.model_dump_json(),
             "space": {name: str(one) for name, one in self._distributions().items()},
             "seeds": self.seeds,

@@ -13,6 +13,7 @@ from handrail.sb3 import off_policy as _reads_actors
 from handrail.sb3 import q_network as _reads_values
 from handrail.sb3.callback import Handrail
 from handrail.sb3.file import load
+from handrail.sb3.observations import state_of
 from handrail.sb3.policy import policy_of
 
 del _needed, _plays, _reads_actors, _reads_values
@@ -22,4 +23,5 @@ __all__ = [
     "Holding",
     "load",
     "policy_of",
+    "state_of",
 ]

@@ -15,6 +15,7 @@ from handrail._types import Array
 from handrail.errors import InvalidArgument
 from handrail.learning import Act, Agent, Start, agent_of
 from handrail.sb3.normalisation import normalisation_of, raw_policy
+from handrail.sb3.observations import as_seen
 from handrail.sb3.policy import policy_by, refuse_shifted_actions
 
 
@@ -35,7 +36,11 @@ def _agent_of_model(model: BaseAlgorithm, env: gym.Env[Any, Any], deterministic:
             shown(observed(state)), deterministic=deterministic, **masks()
         )[0]
 
-    return Agent(begin, policy=lambda: raw_policy(policy_by(model.policy, model), normalisation))
+    return Agent(
+        begin,
+        policy=lambda: raw_policy(policy_by(model.policy, model), normalisation),
+        seen=as_seen(model.observation_space, env.observation_space),
+    )
 
 
 def _as_observed(space: gym.Space[Any]) -> Callable[[Array], Any]:

@@ -24,7 +24,6 @@ from handrail.sb3.normalisation import (
     normalisation_of,
     raw_policy,
 )
-from handrail.sb3.observations import state_space
 from handrail.sb3.policy import policy_by, refuse_changed
 
 
@@ -46,7 +45,7 @@ class ModelKeeper:
         self._holdings, self._built = 0, _built(parts_of(model.policy))
         self._shown, self._wrapper = policy_by(model.policy, model), normalisation_of(model)
         policy = raw_policy(self._shown, self._wrapper)
-        spaces = state_space(model.observation_space), model.action_space
+        spaces = model.observation_space, model.action_space
         self._keeper = Keeper(policy, spaces, terms)
         front = normaliser_in(policy.module)
         self.normalisation = (

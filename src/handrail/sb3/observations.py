@@ -15,13 +15,14 @@ from typing import Any, final
 import gymnasium as gym
 import numpy as np
 import torch
-from stable_baselines3.common.preprocessing import is_image_space
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.preprocessing import is_image_space, maybe_transpose
 from stable_baselines3.common.torch_layers import CombinedExtractor, FlattenExtractor
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from handrail._types import Array
-from handrail.errors import InvalidPolicy
+from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.policies import Normaliser, Scaler, flat_space
 
 _PROBES = 4  # observations at which the actor is compared with the policy it was taken from
@@ -42,14 +43,7 @@ _FLATTENS: tuple[Any, ...] = (torch.flatten, "flatten")
 
 def state_space(space: gym.Space[Any]) -> gym.spaces.Box:
     """Of the states that constraints on such a model speak of."""
-    for name, part in _parts(space).items():
-        if isinstance(space, gym.spaces.Dict) and is_image_space(part) and _channels(part) > 1:
-            raise InvalidPolicy(
-                f"{name!r} is an image of {_channels(part)} channels among other observations: "
-                "flat, it does not say where its channels are, so constraints could mean another "
-                "one. Observe each channel as a part of its own, or give the model features of it: "
-                "gymnasium.wrappers.TransformObservation."
-            )
+    for part in _parts(space).values():
         if np.any(getattr(part, "start", 0)):
             raise InvalidPolicy(
                 f"Stable-Baselines3 numbers discrete values from 0, but this model observes {part}."
@@ -57,13 +51,51 @@ def state_space(space: gym.Space[Any]) -> gym.spaces.Box:
     return flat_space(space)
 
 
-def _channels(image: gym.Space[Any]) -> int:
-    """Of an image as a model sees it, channels first.
+def as_seen(model: gym.Space[Any], env: gym.Space[Any]) -> Callable[[Array], Array]:
+    """From states as an environment observes them to states of a model, both (n, …).
 
-    With a single one, what the environment observes is the same numbers in the same order, also if
-    it has its channels last.
+    Images have their channels first in a model, wherever the environment has them.
     """
-    return (image.shape or (0,))[0]
+    theirs, order, begin = _parts(env), [], 0
+    for name, part in _parts(model).items():
+        own = begin + np.arange(gym.spaces.flatdim(part))
+        begin += len(own)
+        shape = theirs[name].shape or ()
+        is_moved = isinstance(part, gym.spaces.Box) and part.shape != shape
+        order.append(np.moveaxis(own.reshape(shape), -1, 0).ravel() if is_moved else own)
+    whole, shape = np.concatenate(order), state_space(model).shape
+    return lambda states: states.reshape(len(states), -1)[:, whole].reshape(-1, *shape)
+
+
+def state_of(model: BaseAlgorithm, observation: Any) -> Array:
+    """What an environment of a model observes, as the state that constraints on it speak of.
+
+    Images have their channels first in it, wherever the environment has them; the parts of a Dict
+    are flat and one behind the other.
+
+    Args:
+        model: of Stable-Baselines3.
+        observation: one, as `env.reset()` returns it.
+    """
+    space = model.observation_space
+    if not isinstance(space, gym.spaces.Dict):
+        return _in_model(space, observation)
+    parts = [_in_model(part, observation[name]).ravel() for name, part in space.spaces.items()]
+    return np.concatenate(parts)
+
+
+def _in_model(space: gym.Space[Any], observation: Any) -> Array:
+    if not isinstance(space, gym.spaces.Box):
+        flat: Array = np.asarray(gym.spaces.flatten(space, observation), dtype=np.float64)
+        return flat
+    seen = np.asarray(observation)
+    if is_image_space(space):
+        seen = maybe_transpose(seen, space)
+    if seen.shape != space.shape:
+        raise ShapeMismatch(
+            f"The model observes {space}, but this observation has the shape {seen.shape}."
+        )
+    return seen.astype(np.float64)
 
 
 def states_of(space: gym.Space[Any], buffered: Mapping[str, Array] | Array) -> Array:

@@ -241,10 +241,10 @@ def behind_extractor(
         layers: behind it.
         critic: all that is not to be changed.
     """
-    space = state_space(policy.observation_space)
+    space = policy.observation_space
     if shares_parameters(extractor, critic):
         return PreparedActor(_features(policy, extractor), nn.Sequential(*layers), space)
-    in_front = layers_of(extractor, policy.observation_space)
+    in_front = layers_of(extractor, space)
     if in_front is not None:
         whole = nn.Sequential(*in_front, *layers)
         if not in_front or isinstance(Layers.of(whole), Layers):
@@ -303,19 +303,20 @@ class PreparedActor(nn.Module):
         prepare: observations (n, *observation_shape) to what the layers take. A plain function:
             copies of the module share it, and nothing it uses is among the module's parameters.
         layers: to the raw outputs (n, n_actions).
-        space: of the observations, which the layers do not tell.
+        space: that the model observes, which the layers do not tell.
     """
 
     def __init__(
         self,
         prepare: Callable[[Tensor], Seen],
         layers: nn.Sequential,
-        space: gym.spaces.Box,
+        space: gym.Space[Any],
     ) -> None:
         super().__init__()
         self._prepare = prepare
         self._is_image = is_image_space(space)
-        self.observation_shape = space.shape
+        self.observation_space = space
+        self.observation_shape = state_space(space).shape
         self.layers = layers
 
     def forward(self, observations: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from handrail.errors import HandrailError
+from handrail.rulebook import Files
 from handrail.studio.messages import Note
 
 if TYPE_CHECKING:  # torch is for the process that computes: the server starts without it
@@ -44,11 +45,13 @@ class Target:
         text: of the constraint file.
         name: what messages call it.
         policy: a run, a saved learner or a model, whose policy it is about; None for a fresh one.
+        files: where array files are that the text refers to: a folder, or their contents by name.
     """
 
     text: str
     name: str
     policy: Path | None = None
+    files: Files = "."
 
 
 class Job(ABC):

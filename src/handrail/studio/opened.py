@@ -9,14 +9,15 @@ import hashlib
 import json
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import final
 
 from handrail._storage import write_atomically
 from handrail.errors import InvalidArgument, StorageFailure
-from handrail.rulebook import bundled, read_file
+from handrail.rulebook import Files, bundled, read_file
 from handrail.studio.engine import Target
 from handrail.studio.messages import ExportFormat
 
@@ -113,14 +114,14 @@ class Opened:
         policy = _policy(named)
         if policy is None:
             _refuse_idle(constraints)
-            text, name = read_file(named)
+            text, name, files = _read(named)
         else:
-            text, name = read_file(constraints) if constraints else _constraints_of(policy)
+            text, name, files = _read(constraints) if constraints else _constraints_of(policy)
         own = Path(named) if Path(named).is_file() and policy is None else None
         file = out or own or Path(name if name.endswith(".yaml") else f"{name}.yaml")
         on_disk = text if own is not None and out is None else None
         identity = f"{file.resolve()}|{'' if policy is None else policy.resolve()}"
-        return cls(Target(text, name, policy), file, on_disk, KeptWork.of(identity))
+        return cls(Target(text, name, policy, files), file, on_disk, KeptWork.of(identity))
 
     def save(self, text: str, known: str | None, anyway: bool) -> None:
         """Write the file, unless somebody else has changed it since it was `known`.
@@ -137,8 +138,20 @@ class Opened:
                     "written it."
                 )
             write_atomically(self.file, text.encode())
+            self._write_arrays()
         except (OSError, UnicodeDecodeError) as error:
             raise StorageFailure(f"{self.file} cannot be written: {error}.") from error
+
+    def _write_arrays(self) -> None:
+        """Those that a run or an exported policy has kept, where the text looks for them."""
+        files = self.target.files
+        for name, content in files.items() if isinstance(files, Mapping) else ():
+            path = self.file.parent / name
+            # Whoever wrote the names could otherwise have us write elsewhere.
+            is_beside = not PurePath(name).is_absolute() and ".." not in PurePath(name).parts
+            if is_beside and not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(path, content)
 
     @property
     def runs(self) -> Path:
@@ -163,13 +176,18 @@ def _policy(named: str) -> Path | None:
     return None
 
 
-def _constraints_of(policy: Path) -> tuple[str, str]:
-    """The text that a run or an exported policy carries, and what messages call it."""
+def _read(given: str) -> tuple[str, str, Files]:
+    """The text of a constraint file, what messages call it, and where its array files are."""
+    return (*read_file(given), Path(given).parent)
+
+
+def _constraints_of(policy: Path) -> tuple[str, str, Files]:
+    """The same of what a run or an exported policy carries."""
     from handrail.runs import open_policy  # noqa: PLC0415  (waits for torch)
 
     book = open_policy(policy, "The studio shows one policy").rulebook
     if book is not None:
-        return book.text, f"{book.name if policy.is_dir() else policy.stem}.yaml"
+        return book.text, f"{book.name if policy.is_dir() else policy.stem}.yaml", book.arrays
     raise InvalidArgument(
         f"What must the policy of {policy} obey, and what are its observations called? Give a "
         "constraint file: --constraints FILE."

@@ -269,6 +269,8 @@ class _Sketch:
             return self._bare_points("They are in a table. Change it in the text.")
         several = isinstance(where, list)
         blocks = where if several else [where]
+        if any(isinstance(block.get("states"), str) for block in blocks):
+            return self._bare_points("They are in an array file, which is not changed here.")
         shapes: list[Shape] = []
         for number, block in enumerate(blocks):
             path = self._path("where", number) if several else self._path("where")

@@ -134,6 +134,8 @@ def data_of(runs: Sequence[Run], plane: Plane | None = None) -> dict[str, Any]:
     }
     if len(book.observations) > 1:
         data |= _looked_at(run, Plane.of(book) if plane is None else plane)
+    elif book.parts:
+        data["proof"] = f"No map: the numbers of {book.declared_observations} have no names."
     finite: dict[str, Any] = _finite(data)
     return finite
 
@@ -141,7 +143,7 @@ def data_of(runs: Sequence[Run], plane: Plane | None = None) -> dict[str, Any]:
 def _looked_at(run: Run, plane: Plane) -> dict[str, Any]:
     """The policy over planes, and what is known of every constraint."""
     book = run.rulebook
-    bench = Workbench(Target(book.text, book.name, run.folder))
+    bench = Workbench(Target(book.text, book.name, run.folder, book.arrays))
     bench.draw(0, book.text, view_of(plane))
     found = bench.as_it_is(0)
     proof = bench.prove(0, lambda: None)

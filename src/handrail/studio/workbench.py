@@ -72,7 +72,7 @@ class Workbench:
     def draw(self, revision: int, text: str, view: View | None) -> Drawing:
         """The text as shapes and cards, or what is wrong with it."""
         try:
-            book = parse(text, self._target.name)
+            book = parse(text, self._target.name, self._target.files)
             plane = _plane_of(book, view)
             self._prepare(book)
         except HandrailError as error:
