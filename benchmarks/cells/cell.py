@@ -26,6 +26,17 @@ HOLDING = (
     "handrail.tangent",
     "handrail._minimum_norm",
     "handrail.settings",
+    "handrail.learning.keeper",
+    "handrail.learning.lookout",
+)
+# On a model of Stable-Baselines3; how its network is read is compared with the model itself.
+HOLDING_MODELS = (
+    *HOLDING,
+    "handrail.sb3.callback",
+    "handrail.sb3.keeper",
+    "handrail.sb3.experience",
+    "handrail.sb3.exploration",
+    "handrail.sb3.rest",
 )
 
 

@@ -8,12 +8,18 @@ from typing import Any, final
 
 from typing_extensions import override
 
-from benchmarks.cells.cell import HOLDING, Cell, in_words
+from benchmarks.cells.cell import HOLDING, HOLDING_MODELS, Cell, in_words
 from benchmarks.influence.knowledge import sets_of
 from benchmarks.influence.setting import Setting
 from benchmarks.influence.summary import MEANING, Summary, summary_of
 from benchmarks.influence.training import HELD, STRENGTHS, Arm, train
 from handrail import Constraint
+
+# What learns, but for how it is kept on a disk and shown.
+_REINFORCE = tuple(
+    f"handrail.learning.{name}"
+    for name in ("reinforce", "learner", "update", "baseline", "episode", "player", "normalisation")
+)
 
 
 @final
@@ -53,9 +59,9 @@ class InfluenceCell(Cell):
     @property
     @override
     def code(self) -> tuple[str, ...]:
-        own = self.setting.learner == "reinforce"
-        held = (*HOLDING, *(() if own else ("handrail.sb3",))) if self.arm in HELD else ()
-        return (*held, "handrail.learning") if own else held
+        if self.setting.learner == "ppo":
+            return HOLDING_MODELS if self.arm in HELD else ()
+        return (*(HOLDING if self.arm in HELD else ()), *_REINFORCE)
 
     @override
     def trained(self, stop: Callable[[], bool]) -> Summary:

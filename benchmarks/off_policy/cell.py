@@ -8,7 +8,7 @@ from typing import Any, final
 
 from typing_extensions import override
 
-from benchmarks.cells.cell import HOLDING, Cell, in_words
+from benchmarks.cells.cell import HOLDING_MODELS, Cell, in_words
 from benchmarks.off_policy.setting import Arm, Setting
 from benchmarks.off_policy.summary import MEANING, Summary, summary_of
 from benchmarks.off_policy.training import train
@@ -49,7 +49,7 @@ class OffPolicyCell(Cell):
     @property
     @override
     def code(self) -> tuple[str, ...]:
-        return () if self.arm == "plain" else (*HOLDING, "handrail.sb3")
+        return () if self.arm == "plain" else HOLDING_MODELS
 
     @override
     def trained(self, stop: Callable[[], bool]) -> Summary:
