@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 import handrail as hr
 from handrail.constraints import Tolerance, expand
@@ -101,3 +102,29 @@ def test_a_rail_holds_closely_before_experience_and_at_once_afterwards() -> None
         policy.parameters[-1].add_(torch.tensor([0.2, -0.2]))
     again = rail.hold(policy).raise_if_unsatisfied()
     assert 0 < again.iterations < first.iterations
+
+
+class _Gate(nn.Module):
+    """Layers that are not looked into; the first is switched off below 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = nn.Linear(1, 4).double(), nn.Linear(4, 2).double()
+        with torch.no_grad():
+            self.first.weight.abs_()
+            self.first.bias.zero_()
+
+    def forward(self, states: Tensor) -> Tensor:
+        logits: Tensor = self.last(torch.relu(self.first(states)))
+        return logits
+
+
+def test_a_layer_that_is_switched_off_where_a_constraint_speaks() -> None:
+    """There it has no gradient to be known by, and at the references it has."""
+    policy = hr.CategoricalPolicy(_Gate())
+    rule = hr.AtLeast(0.9, action=1, where=hr.Points([[-1.0]]), name="below 0")
+    references = np.linspace(0.5, 3.0, 20)[:, None]
+    result = hr.enforce(policy, [rule], references=references, reach=0.0)
+    assert result.satisfied
+    assert policy.outputs([[-1.0]])[0, 1] >= 0.9 - 1e-6

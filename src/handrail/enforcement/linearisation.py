@@ -145,7 +145,8 @@ class Linearisation:
         self, indices: Indices, like: Functionals | None = None
     ) -> tuple[Functionals, Indices]:
         key = indices.tobytes()
-        if key in self._known:
+        # At some states all that a layer feeds may be switched off: those were factored otherwise.
+        if key in self._known and (like is None or self._known[key][0].is_factored_as(like)):
             return self._known[key]
         states, weights, groups = self._rows.states, self._raw_weights, self._rows.row_of_sample
         if key != self._whole:

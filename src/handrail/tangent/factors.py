@@ -183,6 +183,11 @@ class Factoriser:
         }
         self._vectorises = bool(self._rest) and self._is_vectorised(example[:_PROBES])
 
+    def splits_as(self, other: Factoriser) -> bool:
+        """Whether products with the factors of another one make sense."""
+        alike = self._module is other._module and self._rest.keys() == other._rest.keys()
+        return self is other or (alike and self._layers == other._layers)
+
     def __call__(self, inputs: Tensor, logit_weights: Tensor) -> list[Factor]:
         """Factors of the functionals w · logits(s), for inputs (n, …), weights (n, r, m)."""
         with _recording(self._layers) as calls, torch.enable_grad():

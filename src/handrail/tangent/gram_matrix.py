@@ -101,6 +101,15 @@ class Functionals:
     def _factorise(self) -> Factorise:
         return self._factoriser() if self._like is None else self._like._factorise
 
+    def is_factored_as(self, other: Functionals) -> bool:
+        """Whether products with these make sense; of plain networks nothing is found by trial."""
+        if self._plain is not None or other._plain is not None:
+            return True
+        own, theirs = self._factorise, other._factorise
+        assert isinstance(own, Factoriser)  # of networks that are not plain
+        assert isinstance(theirs, Factoriser)
+        return own.splits_as(theirs)
+
     def _factoriser(self) -> Factorise:
         """Without a graph where it can be."""
         layers = self._plain
