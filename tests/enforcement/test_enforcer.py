@@ -438,7 +438,7 @@ def test_a_bound_that_leaves_no_room_inside_it_is_held_all_the_same() -> None:
     assert result.worst_violation <= 0.0
 
 
-def test_a_search_depends_on_the_policy_alone() -> None:
+def test_a_search_depends_on_the_policy_and_what_is_remembered() -> None:
     """Whatever was measured of others before: a resumed learner has measured nothing."""
     policy = wide_policy(0, 300)
     rng = np.random.default_rng(0)
@@ -455,7 +455,9 @@ def test_a_search_depends_on_the_policy_alone() -> None:
         with torch.no_grad():
             for parameter in policy.parameters:
                 parameter.add_(torch.from_numpy(rng.normal(size=parameter.shape)), alpha=size)
-        one, other = old._search(policy), fresh()._search(policy)
+        resumed = fresh()
+        resumed.recall(old.memory())
+        one, other = old._search(policy), resumed._search(policy)
         assert one.worst_violation == other.worst_violation
         for a, b in zip(one.violated, other.violated, strict=True):
             assert a.tobytes() == b.tobytes()
