@@ -360,3 +360,18 @@ def test_an_observation_of_another_shape_is_no_state() -> None:
     model = _model(gym.spaces.Dict({"near": gym.spaces.Box(0.0, 1.0, (2,))}))
     with pytest.raises(hr.errors.ShapeMismatch, match=r"this observation has the shape \(3,\)"):
         state_of(model, {"near": np.zeros(3)})
+
+
+def test_an_image_that_is_the_only_part_is_flat_in_the_model(tmp_path: Path) -> None:
+    space = gym.spaces.Dict({"eye": gym.spaces.Box(0, 255, (36, 40, 3), np.uint8)})
+    (seen,) = _sampled(space, 1)
+    np.save(tmp_path / "seen.npy", seen["eye"][None])
+    rules = hr.rulebook.parse(
+        "environment: Seen-v0\nobservations: {eye: [36, 40, 3]}\nactions: [a, b, c]\n"
+        "constraints: [{name: third, where: {states: seen.npy}, require: c >= 0.9}]\n",
+        "seen.yaml",
+        tmp_path,
+    )
+    model = _model(space, features_extractor_kwargs={"cnn_output_dim": 4})
+    hr.enforce(policy_of(model), rules, tolerance=1e-5).raise_if_unsatisfied()
+    assert _asked(model, seen)[2] >= 0.9 - 1e-4

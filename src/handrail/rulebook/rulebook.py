@@ -180,7 +180,9 @@ class Rulebook:
             for name, shape in self.parts.items()
             if self._is_moved(name, channels_first(shape), meant_for)
         ]
-        if not moved:
+        space = space_of(meant_for) if isinstance(meant_for, Policy) else meant_for
+        in_a_row = isinstance(space, gym.spaces.Dict) and len(declared.shape) > 1  # of one part
+        if not moved and not in_a_row:
             return self
         order = declared.order_with_channels_first(moved)
         shown = declared.with_channels_first(moved)
@@ -188,7 +190,7 @@ class Rulebook:
         for one in self.constraints:
             assert isinstance(one, PlacedConstraint)  # as all that a file has
             flat = one.states.reshape(len(one.states), -1)[:, order]
-            points = Points(flat.reshape(-1, *shown.shape))
+            points = Points(flat if in_a_row else flat.reshape(-1, *shown.shape))
             constraints.append(one.moved_to(points, one.name))
         return replace(self, parts=shown.parts, constraints=tuple(constraints))
 
