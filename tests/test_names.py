@@ -30,6 +30,8 @@ ON_THEIR_OWN: dict[str, str] = {  # small modules with a single importer
     "src/handrail/sb3/keeper.py": "the callback is about when, this about what",
     "src/handrail/sb3/acting_network.py": "what torch counts is no matter of when to hold",
     "src/handrail/sb3/experience.py": "the callback need not know how models remember",
+    "src/handrail/sb3/rest.py": "how long a critic learns alone is no matter of when to hold",
+    "src/handrail/tangent/few_gradients.py": "whole gradients of few, beside factors of many",
     "src/handrail/learning/lookout.py": "which few states tell is a matter of its own",
 }
 ELSEWHERE_INSTALLED = "it needs what only `make test-rllib` installs"
@@ -148,7 +150,7 @@ def is_sibling(file: Path) -> bool:
 
 
 def test_the_map_is_small() -> None:
-    assert len(modules(LIBRARY)) <= 8
+    assert len(modules(LIBRARY)) <= 9  # LAPACK is below the solver and the metric, which need it
     linter = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     assert 0 < max(len(contract.get("layers", ())) for contract in linter["contracts"]) <= 14
 

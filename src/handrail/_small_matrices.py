@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from handrail._types import Array, Indices
+Matrix = NDArray[np.float64]
 
 # Columns that LAPACK works on at a time.
 _BLOCK = 32
@@ -23,10 +24,10 @@ class Positive:
         lower: of Cholesky's factors; above its diagonal is anything.
     """
 
-    lower: Array
+    lower: Matrix
 
     @classmethod
-    def of(cls, matrix: Array) -> Positive:
+    def of(cls, matrix: Matrix) -> Positive:
         """LinAlgError if it is not positive definite, or not finite."""
         lower, failed = lapack.dpotrf(matrix.T, lower=1, clean=0)
         _refuse(failed)
@@ -34,11 +35,11 @@ class Positive:
             raise np.linalg.LinAlgError("The matrix is not finite")
         return cls(lower)
 
-    def solve(self, right: Array) -> Array:
+    def solve(self, right: Matrix) -> Matrix:
         """X with matrix x = right, (n,) or (n, k)."""
         x, failed = lapack.dpotrs(self.lower, right, lower=1)
         _refuse(failed)
-        result: Array = x
+        result: Matrix = x
         return result
 
 
@@ -52,12 +53,12 @@ class Orthogonal(NamedTuple):
         order: (n,).
     """
 
-    q: Array
-    r: Array
-    order: Indices
+    q: Matrix
+    r: Matrix
+    order: NDArray[np.intp]
 
 
-def pivoted_qr(matrix: Array) -> Orthogonal:
+def pivoted_qr(matrix: Matrix) -> Orthogonal:
     """Of finite numbers (m, n)."""
     m, n = matrix.shape
     k = min(m, n)
@@ -69,20 +70,20 @@ def pivoted_qr(matrix: Array) -> Orthogonal:
     return Orthogonal(q, np.triu(packed[:k]), order - 1)
 
 
-def solve_upper(r: Array, right: Array) -> Array:
+def solve_upper(r: Matrix, right: Matrix) -> Matrix:
     """X with r x = right (n,), of an upper triangular r (n, n)."""
     return _triangular(r, right, transposed=0)
 
 
-def solve_upper_transposed(r: Array, right: Array) -> Array:
+def solve_upper_transposed(r: Matrix, right: Matrix) -> Matrix:
     """X with rᵀ x = right (n,), of an upper triangular r (n, n)."""
     return _triangular(r, right, transposed=1)
 
 
-def _triangular(r: Array, right: Array, transposed: int) -> Array:
+def _triangular(r: Matrix, right: Matrix, transposed: int) -> Matrix:
     x, failed = lapack.dtrtrs(r, right, trans=transposed)
     _refuse(failed)
-    result: Array = x
+    result: Matrix = x
     return result
 
 

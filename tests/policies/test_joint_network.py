@@ -7,19 +7,37 @@ from itertools import product
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 
 import handrail as hr
 from handrail._types import Array
-from handrail.policies import RELU, LayerArrays, SideBySide, joined, mirrored
+from handrail.policies import (
+    ACTIVATIONS,
+    RELU,
+    LayerArrays,
+    SideBySide,
+    TwinNetwork,
+    joined,
+    mirrored,
+)
+from handrail.policies.activation import twinned
 from handrail.proof import provable_layers
 from handrail.proof.relaxation import has_lines, lines_between
+from handrail.proof.slope_range import slope_range
 
 SHAPES = [([], "relu"), ([7], "relu"), ([5], "tanh"), ([4, 6], "gelu"), ([3, 3, 3], "relu")]
 
 
-def layers(hidden: list[int], activation: str, seed: int = 0) -> LayerArrays:
-    spaces = (gym.spaces.Box(-1, 1, (3,)), gym.spaces.Discrete(2))
-    return provable_layers(hr.CategoricalPolicy.mlp(spaces, hidden, activation, seed=seed))
+SPACES = (gym.spaces.Box(-1, 1, (3,)), gym.spaces.Discrete(2))
+
+
+def layers(hidden: list[int], activation: str, seed: int = 0, moved: float = 0.0) -> LayerArrays:
+    policy = hr.CategoricalPolicy.mlp(SPACES, hidden, activation, seed=seed)
+    noise = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for one in policy.parameters:
+            one.add_(moved * torch.randn(one.shape, generator=noise, dtype=one.dtype))
+    return provable_layers(policy)
 
 
 def states(n: int = 20) -> Array:
@@ -75,3 +93,52 @@ def test_lines_side_by_side_are_around_both() -> None:
         value = activation.value(at)
         assert (lines.lower_slope * at + lines.lower_offset <= value + 1e-14).all()
         assert (lines.upper_slope * at + lines.upper_offset >= value - 1e-14).all()
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("hidden", [[7], [5, 6], [4, 4, 4]])
+def test_outputs_of_twins_are_those_of_both(hidden: list[int], activation: str) -> None:
+    first, second = layers(hidden, activation), layers(hidden, activation, moved=0.1)
+    twin = TwinNetwork.of(first, second)
+    assert twin is not None
+    expected = np.concatenate([first.outputs(states()), second.outputs(states())], axis=1)
+    np.testing.assert_allclose(twin.layers.outputs(states()), expected, atol=1e-13)
+    for one, size in zip(twin.layers.weights, twin.sizes.weights, strict=True):
+        assert (np.abs(one) <= size).all()
+
+
+def test_of_other_layers_there_are_no_twins() -> None:
+    plain = layers([7], "relu")
+    for other in (layers([8], "relu"), layers([7], "tanh"), layers([7, 7], "relu")):
+        assert TwinNetwork.of(plain, other) is None
+    assert TwinNetwork.of(layers([], "relu"), layers([], "relu")) is None
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS.values(), ids=lambda one: one.name)
+def test_slopes_and_lines_are_around_all_differences(
+    activation: hr.policies.Activation,
+) -> None:
+    rng = np.random.default_rng(0)
+    n = 4000
+    low = rng.normal(scale=2.5, size=(n, 1))
+    high = low + 10.0 ** rng.uniform(-6.0, 0.7, size=(n, 1))
+    less = rng.normal(size=(n, 1)) * 10.0 ** rng.uniform(-6.0, 0.5, size=(n, 1))
+    more = less + 10.0 ** rng.uniform(-6.0, 0.5, size=(n, 1))
+    least, most = slope_range(activation, low, high)
+    lines = lines_between(
+        twinned(activation), np.concatenate([low, less], 1), np.concatenate([high, more], 1)
+    )
+    for share in (0.0, 0.2, 0.5, 0.9, 1.0):
+        for part in (0.0, 0.3, 0.5, 0.8, 1.0):
+            h = low + share * (high - low)
+            d = less + part * (more - less)
+            inside = low + part * (high - low)
+            chord = activation.value(inside) - activation.value(h)
+            assert (chord <= np.maximum(least * (inside - h), most * (inside - h)) + 1e-8).all()
+            assert (chord >= np.minimum(least * (inside - h), most * (inside - h)) - 1e-8).all()
+            gap = activation.value(h + d) - activation.value(h)
+            upper = lines.upper_slope[:, 1:] * d + lines.upper_offset[:, 1:]
+            lower = lines.lower_slope[:, 1:] * d + lines.lower_offset[:, 1:]
+            jump = 2.0 * activation.jump
+            assert (gap <= upper + 1e-14 + jump).all()
+            assert (gap >= lower - 1e-14 - jump).all()

@@ -25,7 +25,7 @@ from handrail.policies.deterministic import DeterministicPolicy
 from handrail.policies.fused_network import FusedNetwork, ReluLayer
 from handrail.policies.gaussian import GaussianPolicy
 from handrail.policies.greedy import GreedyPolicy
-from handrail.policies.joint_network import joined, mirrored
+from handrail.policies.joint_network import TwinNetwork, joined, mirrored
 from handrail.policies.layer_arrays import LayerArrays
 from handrail.policies.layers import Layers, Refusal, first_layer, n_observed
 from handrail.policies.mean_policy import MeanPolicy
@@ -56,7 +56,6 @@ from handrail.policies.spaces import (
     spaces_of,
     takes_as_drawn,
 )
-from handrail.policies.twin_network import TwinNetwork
 from handrail.policies.varying_gaussian import (
     MeanAndStd,
     VaryingGaussianPolicy,
