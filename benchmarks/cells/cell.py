@@ -36,7 +36,6 @@ HOLDING_MODELS = (
     "handrail.sb3.keeper",
     "handrail.sb3.experience",
     "handrail.sb3.exploration",
-    "handrail.sb3.rest",
 )
 
 

@@ -52,7 +52,7 @@ class InfluenceCell(Cell):
             "title": None,  # how people call it is nothing to a training
             "options": {key: str(value) for key, value in self.setting.options.items()},
             "constraints": in_words(self._constraints),
-            "strength": str(self._strength),
+            "strength": str(HELD.get(self.arm, STRENGTHS.get(self.arm))),
             "summary": MEANING,
         }
 
@@ -67,11 +67,6 @@ class InfluenceCell(Cell):
     def trained(self, stop: Callable[[], bool]) -> Summary:
         run = train(self.setting, self._constraints, self.arm, self.seed, stop)
         return summary_of(run, self.setting)
-
-    @property
-    def _strength(self) -> Any:
-        """Of a rail, its reach, if nothing else tells it from others."""
-        return STRENGTHS.get(self.arm, HELD.get(self.arm))
 
     @property
     def _constraints(self) -> tuple[Constraint, ...]:

@@ -20,7 +20,6 @@ _NAMES: dict[Arm, str] = {
     "plain": "plain",
     "rail": "rail",
     "reach_10": "rail, reach=10",
-    "critic_first": "rail, critic_first=0.04",
     "little_reach": "rail, reach=0.001 (0.0001 at first)",
     "cloning": "cloning before",
     "cloning_and_pull": "cloning before, pull during",

@@ -81,8 +81,7 @@ def _one_sided_rows(setting: Setting) -> list[Row]:
 
 
 def _full_rows(setting: Setting) -> list[Row]:
-    arms: list[Arm] = ["rail"] if setting.learner == "reinforce" else ["rail", "critic_first"]
-    return [Row(setting, NOTHING, "plain"), *(Row(setting, FULL, arm) for arm in arms)]
+    return [Row(setting, NOTHING, "plain"), Row(setting, FULL, "rail")]
 
 
 ONE_SIDED = Study(

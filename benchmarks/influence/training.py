@@ -37,25 +37,18 @@ Arm = Literal[
     "rail",
     "reach_10",
     "little_reach",
-    "critic_first",
     "cloning",
     "cloning_and_pull",
     "penalty",
     "mask",
     "lagrangian",
 ]
-HELD: dict[Arm, Reach] = {
-    "rail": "auto",
-    "reach_10": ADVICE,
-    "little_reach": LITTLE_ALWAYS,
-    "critic_first": "auto",
-}
+HELD: dict[Arm, Reach] = {"rail": "auto", "reach_10": ADVICE, "little_reach": LITTLE_ALWAYS}
 
-# Of the steps of a training; of the pull of demonstrations, of a forbidden action, of dual ascent.
-_CRITIC_FIRST, _PULL, _PRICE, _ASCENT = 0.04, 1.0, 1.0, 0.5
+# Of the pull of demonstrations, of a forbidden action, of dual ascent.
+_PULL, _PRICE, _ASCENT = 1.0, 1.0, 0.5
 _LIMIT = 0.05  # of forbidden actions in constrained places
 STRENGTHS: dict[Arm, tuple[float, ...]] = {  # of the ways that have any
-    "critic_first": (_CRITIC_FIRST,),
     "cloning_and_pull": (_PULL,),
     "penalty": (_PRICE,),
     "lagrangian": (_LIMIT, _ASCENT),
@@ -283,8 +276,7 @@ def _ways(
 ) -> list[BaseCallback]:
     """What tells the model; cloning happens here, before it learns."""
     if arm in HELD:
-        share = _CRITIC_FIRST if arm == "critic_first" else 0.0
-        return [Handrail(list(constraints), reach=HELD[arm], critic_first=share)]
+        return [Handrail(list(constraints), reach=HELD[arm])]
     if arm in ("cloning", "cloning_and_pull"):
         shown = Demonstrations.of(places, seed)
         assert isinstance(model.policy, ActorCriticPolicy)

@@ -21,7 +21,6 @@ from handrail.sb3.keeper import ModelKeeper
 from handrail.sb3.normalisation import StillNormalisation
 from handrail.sb3.policy import acting_part
 from handrail.sb3.pressure import Pressure, take_off
-from handrail.sb3.rest import Rest
 from handrail.settings import OnUnproven, Reach, Selection, check_count
 
 Explore = Literal["freely", "allowed"]
@@ -60,10 +59,6 @@ class Handrail(BaseCallback):
             not be proven: "refuse" it, or "keep" it, without ever calling it proven.
         pressure: strength of a pull towards the constraints inside every step of the optimiser,
             so that an update leaves less to be corrected; 0 for none. Not of off-policy models.
-        critic_first: share of the steps of a training, from its first one, in which only the critic
-            learns: what updates make of the actor is taken back. Constraints taken as advice make
-            another policy of a fresh one, of which its critic knows nothing yet. Not of off-policy
-            models.
         every: of an off-policy model, gradient steps from one holding to the next. With 1, every
             policy that acts is looked at, and held if it does not obey. With more, those in between
             act as they are, and `worst_violation` says how far they went.
@@ -82,7 +77,6 @@ class Handrail(BaseCallback):
         prove: bool = False,
         on_unproven: OnUnproven = "refuse",
         pressure: float = 0.0,
-        critic_first: float = 0.0,
         every: int = 1,
         explore: Explore = "freely",
     ) -> None:
@@ -94,16 +88,10 @@ class Handrail(BaseCallback):
             raise InvalidArgument(
                 f"The pressure must be 0 (none) or positive and finite, not {pressure!r}."
             )
-        if not 0.0 <= critic_first < 1.0:
-            raise InvalidArgument(
-                "critic_first is a share of a training's steps, from 0 (none) to less than 1, but "
-                f"got {critic_first!r}."
-            )
         self._terms = Terms.of(
             constraints, tolerance, selection, reach, references, prove, on_unproven
         )
         self._strength = float(pressure)
-        self._critic_first = critic_first
         self._every = every
         self._explore = explore
         self._exploration: KeptExploration | None = None
@@ -115,7 +103,6 @@ class Handrail(BaseCallback):
         self._told = False  # of a rollout of this training
         self._acting: ActingNetwork | None = None  # since it was last looked at
         self._held_after = 0  # gradient steps
-        self._rest: Rest | None = None  # while it lasts
 
     @property
     def history(self) -> tuple[Holding, ...]:
@@ -139,7 +126,7 @@ class Handrail(BaseCallback):
 
     def _init_callback(self) -> None:
         """What cannot be held is refused here, before training; learning on goes on from here."""
-        self._told, self._acting, self._rest = False, None, None
+        self._told, self._acting = False, None
         if self._pressure is not None:
             self._pressure.end()  # left on another model by a training that was interrupted
         if self._keeper is None or not self._keeper.keeps(self.model):
@@ -168,11 +155,6 @@ class Handrail(BaseCallback):
                 f"pressure pulls while an update takes many steps without being held, but {name} "
                 "is held after every update. Leave pressure at 0."
             )
-        if self._is_off_policy and self._critic_first:
-            raise InvalidArgument(
-                f"critic_first={self._critic_first} is for models that learn from whole rollouts; "
-                f"{name} has learning_starts for that. Leave it at 0."
-            )
         if not self._is_off_policy and self._every != 1:
             raise InvalidArgument(
                 f"every={self._every} counts gradient steps of off-policy models, but {name} is "
@@ -186,18 +168,12 @@ class Handrail(BaseCallback):
 
     def _on_training_start(self) -> None:
         _refuse_several(self.locals.get("callback"))
-        begins = not self._history
         self._hold()
-        if begins and self._critic_first:
-            assert self._keeper is not None  # _init_callback comes first
-            self._rest = Rest(self.model, self._keeper.policy, self._critic_first)
         if self._exploration is not None:
             self._exploration.begin()
 
     def _on_rollout_start(self) -> None:
         first, self._told = not self._told, True
-        if not first:
-            self._rest_on()
         # Callbacks behind this one may have changed the policy since training started.
         if first and self._is_as_it_acts():
             return
@@ -205,13 +181,6 @@ class Handrail(BaseCallback):
             self._hold_if_needed()
         else:
             self._hold()
-
-    def _rest_on(self) -> None:
-        """For as long as the critic learns alone."""
-        if self._rest is not None and self._rest.lasts():
-            self._rest.take_back()
-        else:
-            self._rest = None
 
     def _is_due_to_move(self) -> bool:
         """Whether an off-policy model has observed enough for its statistics to move."""
