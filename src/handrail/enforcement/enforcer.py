@@ -416,13 +416,14 @@ class RegionEnforcer(Enforcer):
         return Found(violated, max(scored.highest for scored in found))
 
     def _looked_at(self, policy: Policy, index: int) -> Scored:
-        """Of one region, what is near its bounds; on another sample if one obeys."""
+        """Of one region, what is near its bounds; if one sample obeys, on another, or a proof."""
         found = self._screens[index].near(policy)
         beside = self._beside[index]
         if len(beside):
             violations = violations_at(policy, self._samples[index].regional, beside)
             found = found.together_with(Scored(beside, violations))
-        if found.highest > 0.0:
+        proof_follows = self._selection.prove and self._selection.on_unproven == "refuse"
+        if found.highest > 0.0 or proof_follows:
             return found
         return found.together_with(self._turns[index].next().near(policy))
 
