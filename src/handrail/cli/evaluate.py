@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, final
 
-import gymnasium as gym
-import numpy as np
 import typer
 
 import handrail as hr
@@ -141,20 +139,13 @@ def _evaluate_run(
 def _stage(source: hr.runs.SavedPolicy, path: Path) -> Any:
     """The environment to play in."""
     if source.rulebook is not None:
-        env = source.rulebook.make_environment()
-        seen = source.rulebook.shown_to(source.spaces[0])
-        return env if seen is source.rulebook else _channels_first(env, source.spaces[0])
+        return source.rulebook.environment_for(source.spaces[0])
     if source.env is None:
         raise InvalidArgument(
             f"{path} does not say which environment its policy acts in. Name a constraint file "
             "that does: --constraints FILE."
         )
     return source.env
-
-
-def _channels_first(env: Any, space: Any) -> Any:
-    """Images as a model of Stable-Baselines3 is shown them."""
-    return gym.wrappers.TransformObservation(env, lambda one: np.moveaxis(one, -1, 0), space)
 
 
 def _say(played: _Played, rows: int) -> None:

@@ -137,6 +137,15 @@ class Rulebook:
             render_mode,
         )
 
+    def environment_for(self, observations: gym.Space[Any]) -> Environment:
+        """The same, showing images as a policy with these observations is shown them."""
+        env = self.make_environment()
+        if self.shown_to(observations) is self:
+            return env
+        return gym.wrappers.TransformObservation(
+            env, lambda image: np.moveaxis(image, -1, 0), observations
+        )
+
     def check_spaces(self, observations: gym.Space[Any], actions: gym.Space[Any]) -> None:
         """Refuse to be about an environment with other spaces."""
         self._check(Interface.of_spaces(observations, actions), "the policy")
