@@ -77,7 +77,8 @@ the fall; on CartPole, prefer to push to where the pole leans and falls; in the 
 LunarLander's main engine is on where it falls fast and low, and off where it hardly falls (SAC: a \
 throttle of at least 0.2, at most -0.2; DQN: `Prefer` main over nothing, nothing over main). \
 LunarLander is not trained to the end: ten seeds must fit on two cores, so a plain training is \
-given about a minute, and a score is how far it comes in that.{about_old}
+given a minute or two, and a score is how far it comes in that. Its learning rate with SAC was \
+chosen with a rail, where fewer policies had to be held.{about_old}
 
 ## Scores
 
