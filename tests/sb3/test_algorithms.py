@@ -152,7 +152,8 @@ def test_the_tables_have_every_algorithm_and_every_note() -> None:
 
 def _marked(cell: Cell) -> Any:
     """Actors with a convolution of their own take half a minute, others a few seconds."""
-    slow = "images" in cell.observations and cell.algorithm in (*OWN_EXTRACTOR, *AS_PPO)
+    as_ppo = (*OWN_EXTRACTOR, *AS_PPO, "MaskablePPO")
+    slow = "images" in cell.observations and cell.algorithm in as_ppo
     return pytest.param(cell, marks=pytest.mark.slow if slow else ())
 
 

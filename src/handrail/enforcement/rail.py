@@ -19,6 +19,7 @@ from torch import Tensor
 
 from handrail._minimum_norm import nonnegative_least_squares
 from handrail._storage import tensor
+from handrail._threads import one_thread
 from handrail._types import Array
 from handrail.constraints import Constraint, Regional, Rows, Tolerance, expand
 from handrail.enforcement.closeness import hold_closely
@@ -68,6 +69,7 @@ _ANEW = (1, 2, 4, 8)
 _BALANCED = 1e-9
 
 
+@one_thread()
 def enforce(
     policy: Policy,
     constraints: AnyConstraints,

@@ -13,10 +13,14 @@ from benchmarks.influence.supervision import Supervised
 from benchmarks.influence.training import HELD, Arm, masked, train
 from benchmarks.ppo.scores import Stopped
 
+SLOW = pytest.mark.slow
 _GUARDED = ("rail", "reach_10", "mask")  # no acting policy breaks a bound in its place
 
 
-@pytest.mark.parametrize("arm", get_args(Arm))
+@pytest.mark.parametrize(
+    "arm",  # held closely as by any other rail, which takes longer
+    [pytest.param(arm, marks=SLOW if arm == "little_reach" else ()) for arm in get_args(Arm)],
+)
 def test_ppo_trains_in_every_way(arm: Arm) -> None:
     known = sets_of("cartpole")[BOXES]
     found = train(CARTPOLE_PPO.lasting(1024), known, arm, 100, lambda: False)
