@@ -291,14 +291,18 @@ def test_the_numbers_under_the_cursor_are_those_of_the_policy_on_the_map(page: P
 
 def read(page: Page, x: float, y: float) -> dict[str, Any]:
     """What the page is told of a state of the policy that its map shows."""
-    page.mouse.move(*place(page, x, y))
     script = """([x, y]) => {
       const { cursor, held } = window.studio;
       const found = cursor.probed;
       const is_there = found?.state[2] === x && found?.state[3] === y;
       return is_there && found.revision === held.revision ? found : null;
     }"""
-    until(lambda: page.evaluate(script, [x, y]))
+
+    def found() -> object:
+        page.mouse.move(*place(page, x, y))  # again: a banner that goes away moves the map
+        return page.evaluate(script, [x, y])
+
+    until(found)
     return dict(page.evaluate(script, [x, y]))
 
 
