@@ -11,6 +11,7 @@ from typing_extensions import override
 from benchmarks.cells.cell import HOLDING, HOLDING_MODELS, Cell, in_words
 from benchmarks.influence.knowledge import sets_of
 from benchmarks.influence.setting import Setting
+from benchmarks.influence.shaped_reward import shaping_of
 from benchmarks.influence.summary import MEANING, Summary, summary_of
 from benchmarks.influence.training import HELD, STRENGTHS, Arm, train
 from handrail import Constraint
@@ -47,8 +48,10 @@ class InfluenceCell(Cell):
     @property
     @override
     def known(self) -> Mapping[str, Any]:
+        shaping = shaping_of(self.setting)
         return {
             **asdict(self.setting),
+            **({} if shaping is None else {"shaping": str(shaping.keywords)}),
             "title": None,  # how people call it is nothing to a training
             "options": {key: str(value) for key, value in self.setting.options.items()},
             "constraints": in_words(self._constraints),

@@ -140,8 +140,8 @@ MOUNTAIN_CAR_PPO = Setting(
     "MountainCar-v0",
     "ppo",
     60_000,
-    options={"n_steps": 128, "batch_size": 256, "n_epochs": 4, "gamma": 0.99, "ent_coef": 0.01},
-    learning_rate=1e-3,
+    options={"n_steps": 128, "batch_size": 256, "n_epochs": 10, "gamma": 0.99, "ent_coef": 0.01},
+    learning_rate=3e-3,
     pass_mark=-110.0,
 )
 NAVIGATION_PPO = Setting(

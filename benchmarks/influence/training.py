@@ -21,6 +21,7 @@ from benchmarks.influence.demonstrations import Demonstrations, Pull, imitate
 from benchmarks.influence.lagrangian import Lagrangian
 from benchmarks.influence.places import Places
 from benchmarks.influence.setting import Setting
+from benchmarks.influence.shaped_reward import shaping_of
 from benchmarks.influence.supervision import Supervised
 from benchmarks.ppo.scores import Scores, Stopped
 from handrail import CategoricalPolicy, Constraint, Policy, Reinforce, measure
@@ -250,11 +251,14 @@ def _model(setting: Setting, places: Places, arm: Arm, seed: int) -> PPO | Maska
     """Under supervision where the arm needs that."""
     price = _PRICE if arm == "penalty" else 0.0
     told = arm in ("penalty", "mask", "lagrangian")
+    shaping = shaping_of(setting)
+
+    def around(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+        shaped = env if shaping is None else shaping(env)
+        return Supervised(shaped, places, price) if told else shaped
+
     env = make_vec_env(
-        partial(gym.make, setting.id),
-        n_envs=setting.n_envs,
-        seed=seed,
-        wrapper_class=partial(Supervised, places=places, price=price) if told else None,
+        partial(gym.make, setting.id), n_envs=setting.n_envs, seed=seed, wrapper_class=around
     )
     algorithm = MaskablePPO if arm == "mask" else PPO
     return algorithm(

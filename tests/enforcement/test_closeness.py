@@ -97,11 +97,12 @@ def test_a_rail_holds_closely_before_experience_and_at_once_afterwards() -> None
     assert all(map(torch.equal, policy.parameters, closely.parameters))
     assert first.influence is not None
     assert first.influence.mean_change == pytest.approx(mean_change(policy), rel=1e-9)
-    rail.learned_from(around().states[:40])
-    with torch.no_grad():
-        policy.parameters[-1].add_(torch.tensor([0.2, -0.2]))
-    again = rail.hold(policy).raise_if_unsatisfied()
-    assert 0 < again.iterations < first.iterations
+    for _ in range(2):  # after the first rollout it is held anew, as closely
+        rail.learned_from(around().states[:40])
+        with torch.no_grad():
+            policy.parameters[-1].add_(torch.tensor([0.2, -0.2]))
+        again = rail.hold(policy).raise_if_unsatisfied()
+    assert 0 < again.iterations < first.iterations / 4
 
 
 class _Gate(nn.Module):

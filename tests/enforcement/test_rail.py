@@ -251,11 +251,11 @@ def test_what_was_learned_is_kept_when_what_was_held_is_taken_back() -> None:
         Displacement(np.ones(3)).take_back(policy)
 
 
-@pytest.mark.parametrize("interrupted_after", [1, 3, 7])
+@pytest.mark.parametrize("interrupted_after", [1, 3])
 def test_held_anew_or_not_it_goes_on_from_what_it_remembers(interrupted_after: int) -> None:
     (policy, one), (other, two) = one_sided_rail(), one_sided_rail()
     rng = np.random.default_rng(3)
-    for number in range(10):
+    for number in range(5):
         if number == interrupted_after:
             fresh = one_sided_rail()[1]
             fresh.recall(two.memory())
@@ -267,7 +267,7 @@ def test_held_anew_or_not_it_goes_on_from_what_it_remembers(interrupted_after: i
         one.learned_from(visited)
         two.learned_from(visited)
     np.testing.assert_array_equal(weights_of(policy), weights_of(other))
-    assert not len(one.memory()["moved"])  # after eight rollouts nothing is taken back any more
+    assert not len(one.memory()["moved"])  # after the first rollout nothing is taken back any more
 
 
 def test_advice_is_not_taken_back_though_it_fades() -> None:

@@ -15,8 +15,8 @@ from torch import nn
 
 import handrail as hr
 from handrail._types import Array
+from handrail.enforcement.elsewhere import Influence
 from handrail.enforcement.rail import Rail
-from handrail.enforcement.references import Influence
 from handrail.errors import UnsatisfiedConstraints
 from handrail.policies.quantity import PROBABILITY
 from handrail.report.change_panels import change_figure, first_holding_figure

@@ -10,9 +10,10 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import VecNormalize
 
 from handrail._types import Array
-from handrail.sb3.experience import Replayed, experience_of
+from handrail.sb3.experience import Replayed, experience_of, present_states
 from tests.support.sb3_models import ppo
 
 
@@ -47,6 +48,28 @@ def test_rollouts_are_told_as_a_whole() -> None:
 
     ppo(make_vec_env("CartPole-v1", 2), n_steps=16).learn(64, callback=Ask())
     np.testing.assert_array_equal(np.concatenate(told), np.concatenate(seen))
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+def test_where_episodes_begin_is_known_before_the_first_step(normalised: bool) -> None:
+    """CartPole begins within 0.05 of the middle, whatever VecNormalize makes of that."""
+    found: list[Array | None] = []
+
+    class Ask(BaseCallback):
+        def _init_callback(self) -> None:
+            found.append(present_states(self.model))
+
+        def _on_step(self) -> bool:
+            return True
+
+    envs: Any = make_vec_env("CartPole-v1", 2, seed=0)
+    model = ppo(VecNormalize(envs) if normalised else envs, n_steps=16)
+    assert present_states(model) is None
+    model.learn(1, callback=Ask())
+    (states,) = found
+    assert states is not None
+    assert states.shape == (2, 4)
+    assert 0.0 < np.abs(states).max() <= 0.05
 
 
 @pytest.mark.parametrize("buffer_size", [5000, 1500, 600])

@@ -2,6 +2,7 @@
 
 from handrail.enforcement.conflict import Conflict, impossible_at_one_state, impossible_overlap
 from handrail.enforcement.diagnosis import Diagnosis, diagnose, measure
+from handrail.enforcement.elsewhere import Influence, influence_between
 from handrail.enforcement.enforcer import Enforcer, Memory, make_enforcer
 from handrail.enforcement.exchange import contradiction
 from handrail.enforcement.iteration import Enforcement
@@ -20,10 +21,8 @@ from handrail.enforcement.rail import (
     references_before_experience,
 )
 from handrail.enforcement.references import (
-    Influence,
     References,
     given_references,
-    influence_between,
     read_references,
     references_of_space,
 )

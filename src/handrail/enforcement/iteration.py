@@ -23,7 +23,7 @@ from handrail.enforcement.conflict import (
     impossible_at_one_state,
     nearest_opposite,
 )
-from handrail.enforcement.elsewhere import Elsewhere
+from handrail.enforcement.elsewhere import Elsewhere, Influence
 from handrail.enforcement.linearisation import Linearisation
 from handrail.enforcement.program import (
     Geometry,
@@ -35,7 +35,6 @@ from handrail.enforcement.program import (
     solve_program,
     strict_solver,
 )
-from handrail.enforcement.references import Influence
 from handrail.enforcement.targets import Position, Targets
 from handrail.errors import UnsatisfiedConstraints
 from handrail.policies import Policy

@@ -26,14 +26,10 @@ from handrail.constraints import (
 )
 from handrail.enforcement.closeness import hold_closely
 from handrail.enforcement.diagnosis import measure
+from handrail.enforcement.elsewhere import Influence, influence_between
 from handrail.enforcement.enforcer import make_enforcer
 from handrail.enforcement.iteration import Enforcement
-from handrail.enforcement.references import (
-    Influence,
-    References,
-    influence_between,
-    references_from,
-)
+from handrail.enforcement.references import References, references_from
 from handrail.errors import ExcessiveInfluence, InvalidArgument, InvalidPolicy
 from handrail.policies import CategoricalPolicy, Policy, action_limits
 from handrail.regions import Region

@@ -62,8 +62,9 @@ from handrail.tangent import distance, restore, unchanged_on_failure
 # References of a learner before any experience.
 _BEFORE = 512
 
-# Rollouts after which the policy is held anew, where it has turned out to live.
-_ANEW = (1, 2, 4, 8)
+# The rollout after which the policy is held anew, where it has turned out to live. Later ones have
+# taught it something that would go with what is taken back (measured: docs/explanation/influence).
+_ANEW = 1
 
 # A sum of pushes that is shorter than this is none.
 _BALANCED = 1e-9
@@ -121,12 +122,21 @@ def _known(
 
 
 def references_before_experience(
-    given: ArrayLike | None, space: gym.Space[Any], constraints: AnyConstraints
+    given: ArrayLike | None,
+    space: gym.Space[Any],
+    constraints: AnyConstraints,
+    starts: Array | None = None,
 ) -> References | None:
     """Those that a caller names; by default of the observation space, or around the constraints.
 
     How large observations without bounds are, a constraint file may say. None if all of it is
     constrained.
+
+    Args:
+        given: (n, *observation_shape), by a caller.
+        space: of the environment's observations.
+        constraints: that will be held.
+        starts: (n, *observation_shape), in which episodes begin, if that is known.
     """
     known = load_constraints(constraints)
     if isinstance(known, Rulebook):
@@ -137,7 +147,7 @@ def references_before_experience(
     try:
         if isinstance(space, gym.spaces.Box):
             sizes = known.scale() if isinstance(known, Rulebook) else None
-            found = references_of_space(space, held, sizes)
+            found = references_of_space(space, held, sizes, starts)
         else:
             found = references_around(held)
     except InvalidArgument:
@@ -156,9 +166,9 @@ class Rail:
     too, if they are about values, which a learner must find out everywhere. One-sided
     ones would only push the policy to that side, so what they ask for stays where they ask for it.
     There is time for that before any experience: what holding moves elsewhere is taken back step by
-    step, as `edit` does. But where the policy lives, only the first rollouts tell. After some of
-    them all that was held is taken back, what was learned is kept, and the policy held anew,
-    closely where it lives.
+    step, as `edit` does. But where the policy lives, only a rollout tells. After the first all that
+    was held is taken back, what was learned is kept, and the policy held anew, closely where it
+    lives.
 
     Args:
         enforcer: of the constraints.
@@ -202,7 +212,7 @@ class Rail:
             held = self._hold_anew(policy)
         if held is None or not (held.satisfied or seen == 0):
             held = self._hold_on(policy, elsewhere)
-        if seen >= _ANEW[-1]:
+        if seen >= _ANEW:
             self._moved = Displacement()
         self._held_after = seen
         held = held.with_remedy(self._observations)
@@ -216,7 +226,7 @@ class Rail:
         seen = self._reservoir.rollouts
         kept = None if self._is_due(seen) else self.enforcer.kept(policy)
         if kept is not None:
-            if seen >= _ANEW[-1]:
+            if seen >= _ANEW:
                 self._moved = Displacement()
             self._held_after = seen
         return kept
@@ -233,14 +243,14 @@ class Rail:
         return policy.quantity != VALUE and self._fading(policy).first < ADVICE
 
     def _is_due(self, seen: int) -> bool:
-        """Whether to hold anew, once after so many rollouts; later on only what was ever held."""
+        """Whether to hold anew: before any experience, and once there is some what was held."""
         if seen == self._held_after:
             return False
-        return seen == 0 or (seen in _ANEW and self._moved.is_known)
+        return seen == 0 or (seen == _ANEW and self._moved.is_known)
 
     def _hold_on(self, policy: Policy, elsewhere: Elsewhere) -> Enforcement:
         """From where the last one ended, noting how far for as long as it may be taken back."""
-        if self._reservoir.rollouts >= _ANEW[-1]:
+        if self._reservoir.rollouts >= _ANEW:
             return self.enforcer.hold(policy, elsewhere)
         before = weights_of(policy)
         held = self.enforcer.hold(policy, elsewhere)

@@ -25,12 +25,10 @@ from handrail.constraints import (
     PlacedConstraint,
     Regional,
     counted,
-    html_table,
-    state_in_words,
     violations_at,
 )
 from handrail.errors import InvalidArgument
-from handrail.policies import Policy, Quantity
+from handrail.policies import Policy
 
 _SAMPLED = 4000
 
@@ -38,13 +36,13 @@ _SAMPLED = 4000
 _NUMBERS = 2_000_000
 
 # Of a rollout, every so-manieth state enters a reservoir, but at most so many; and so many stay.
-_EVERY, _ENTER, _KEPT = 4, 32, 128
+_EVERY, _ENTER, _KEPT = 4, 128, 256
+
+# Of the ways to random states, begun where it is known that a policy lives: the shortest.
+_NEAREST = 0.03
 
 # Gymnasium's way to say "unbounded" is inf, or the largest float32.
 _UNBOUNDED = 1e30
-
-# Two changes that differ by less, as a part of the larger, are alike.
-_ROUNDING = 1e-6
 
 
 @final
@@ -130,11 +128,15 @@ def references_around(constraints: Sequence[Constraint]) -> References:
     """
     low, high = _extent(constraints)
     width = _width(low, high)
-    return _sampled(low - width, high + width, constraints, "random, around the constrained states")
+    around = "random, around the constrained states"
+    return _sampled(low - width, high + width, constraints, around, starts=None)
 
 
 def references_of_space(
-    space: gym.spaces.Box, constraints: Sequence[Constraint], sizes: Sequence[float] | None = None
+    space: gym.spaces.Box,
+    constraints: Sequence[Constraint],
+    sizes: Sequence[float] | None = None,
+    starts: Array | None = None,
 ) -> References:
     """Random states of an observation space; where it has no bounds, around the constraints.
 
@@ -143,6 +145,7 @@ def references_of_space(
         constraints: whose states are left out.
         sizes: the typical size of each observation: at least so far around the constrained states
             where the space has no bounds. By default as far as the constraints are wide.
+        starts: (n, *observation_shape), in which episodes begin, if that is known.
     """
     low, high = (np.asarray(end, dtype=np.float64).reshape(-1) for end in (space.low, space.high))
     lowest, highest = _extent(constraints)
@@ -156,12 +159,8 @@ def references_of_space(
     origin = "random, of the observation space"
     if not (below & above).all():
         origin += " and, where that has no bounds, around the constrained states"
-    return _sampled(
-        np.where(below, low, lowest),
-        np.where(above, high, highest),
-        constraints,
-        origin,
-    )
+    low, high = np.where(below, low, lowest), np.where(above, high, highest)
+    return _sampled(low, high, constraints, origin, starts)
 
 
 def _width(low: Array, high: Array) -> Array:
@@ -180,12 +179,30 @@ def _extent(constraints: Sequence[Constraint]) -> tuple[Array, Array]:
     return corners.min(axis=0), corners.max(axis=0)
 
 
-def _sampled(low: Array, high: Array, constraints: Sequence[Constraint], origin: str) -> References:
+def _sampled(
+    low: Array,
+    high: Array,
+    constraints: Sequence[Constraint],
+    origin: str,
+    starts: Array | None,
+) -> References:
+    """Of the box, and of those nearer to what is constrained, and to where episodes begin.
+
+    A policy lives in a small part of its observation space, and what is constrained lies there.
+    """
     count = min(_SAMPLED, max(_KEPT, _NUMBERS // len(low)))
     rng = np.random.default_rng(0)
-    # Policies live around the middle rather than in the corners, of which there are so many more.
-    middle, reached = 0.5 * (low + high), rng.uniform(size=(count, 1))
-    states = middle + reached * (rng.uniform(low, high, (count, len(low))) - middle)
+    random = rng.uniform(low, high, (count, len(low)))
+    # Around the middle rather than in the corners, of which there are so many more.
+    middle = 0.5 * (low + high)
+    kinds = [middle + rng.uniform(size=(count, 1)) * (random - middle)]
+    constrained = np.concatenate([one.states for one in constraints])
+    for near in [constrained] if starts is None else [constrained, starts]:
+        inside = np.clip(near.reshape(len(near), -1), low, high)
+        begin = inside[rng.integers(len(near), size=count)]
+        share = np.exp(rng.uniform(np.log(_NEAREST), 0.0, (count, 1)))  # of the way
+        kinds.append(begin + share * (random - begin))
+    states = np.stack(kinds)[rng.integers(len(kinds), size=count), np.arange(count)]
     shape = constraints[0].states.shape[1:]
     return _unconstrained(states.reshape(count, *shape), constraints, origin)
 
@@ -338,113 +355,3 @@ def _keys(states: Array) -> list[bytes]:
     whole = np.dtype((np.void, rounded.itemsize * rounded.shape[1]))
     keys: list[bytes] = np.ascontiguousarray(rounded).view(whole)[:, 0].tolist()
     return keys
-
-
-@final
-@dataclass(frozen=True, repr=False)
-class Influence:
-    """A policy before and after, on reference states.
-
-    Attributes:
-        states: how many reference states there were.
-        origin: where they came from, in words.
-        quantity: what the policy decides: probabilities, or mean actions.
-        largest_change: of any output, at any of them.
-        at: (*observation_shape), the state where it is.
-        action: whose output changed most there; of two probabilities the second. Standard
-            deviations count on behind the last action.
-        mean_before: that output before, averaged over the states.
-        mean_after: the same after.
-        mean_change: the largest change of an output at a state, averaged over states.
-        changed_choices: at how many of them another action is the most probable one; None where
-            actions are continuous.
-    """
-
-    states: int
-    origin: str
-    quantity: Quantity
-    largest_change: float
-    at: Array
-    action: int
-    mean_before: float
-    mean_after: float
-    mean_change: float
-    changed_choices: int | None
-
-    @property
-    def share_of_changed_choices(self) -> float | None:
-        """Of the reference states, those at which another action is the most probable one."""
-        return None if self.changed_choices is None else self.changed_choices / self.states
-
-    @property
-    def output_in_words(self) -> str:
-        """Of which the largest change is: "the probability of action 0", "mean action 0"."""
-        return self.quantity.of_action(self.action)
-
-    def with_names(self, observations: Sequence[str], actions: Sequence[str]) -> str:
-        """In short: "P(right) 0.19 → 0.18 on average, at most 0.06 at (x = 1, phi = 0.2)".
-
-        Args:
-            observations: their names, in the environment's order.
-            actions: their names.
-        """
-        kind, action = self.quantity.part(self.action)
-        return (
-            f"{kind.of_named(actions[action])} {self.mean_before:.2f} → "
-            f"{self.mean_after:.2f} on average, at most {self.largest_change:.2g} at "
-            f"{state_in_words(self.at, observations)}"
-        )
-
-    def __str__(self) -> str:
-        states = counted(self.states, "reference state")
-        kind, action = self.quantity.part(self.action)
-        text = (
-            f"On {states} ({self.origin}): the largest change of a {kind.noun} is "
-            f"{self.largest_change:.2g}, of action {action} at "
-            f"{state_in_words(self.at)}; on average {self.mean_change:.2g}"
-        )
-        share = self.share_of_changed_choices
-        if share is None:
-            return f"{text}."
-        return f"{text}; another action is the most probable one at {share:.2%} of them."
-
-    def __repr__(self) -> str:
-        states = counted(self.states, "reference state")
-        return f"<Influence: at most {self.largest_change:.2g} on {states}>"
-
-    def _repr_html_(self) -> str:
-        return html_table("", self.as_rows())
-
-    def as_rows(self) -> list[tuple[str, str]]:
-        """Names and values, for a table."""
-        rows = [
-            ("reference states", f"{self.states:,}, {self.origin}"),
-            ("largest change", f"{self.largest_change:.2g} of {self.output_in_words}"),
-            ("at", state_in_words(self.at)),
-            ("mean change", f"{self.mean_change:.2g}"),
-        ]
-        share = self.share_of_changed_choices
-        return rows if share is None else [*rows, ("other choice at", f"{share:.2%} of the states")]
-
-
-def influence_between(
-    references: References, before: Array, after: Array, quantity: Quantity
-) -> Influence:
-    """From the policy's outputs (n, n_actions) at the reference states, before and after."""
-    change = np.abs(after - before)
-    state = int(change.max(axis=1).argmax())
-    # Of two probabilities one changes as the other does: rounding must not choose.
-    alike = change[state] >= (1.0 - _ROUNDING) * change[state].max()
-    action = int(np.flatnonzero(alike)[-1])
-    return Influence(
-        states=len(references),
-        origin=references.origin,
-        quantity=quantity,
-        largest_change=float(change[state, action]),
-        at=references.states[state],
-        action=action,
-        mean_before=float(before[:, action].mean()),
-        mean_after=float(after[:, action].mean()),
-        mean_change=float(change.max(axis=1).mean()),
-        changed_choices=quantity.changed_choices(before, after),
-    )

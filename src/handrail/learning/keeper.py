@@ -12,6 +12,7 @@ import gymnasium as gym
 from numpy.typing import ArrayLike, NDArray
 
 from handrail._threads import one_thread
+from handrail._types import Array
 from handrail.constraints import Amount, Bounded, Tolerance, expand, noise_range
 from handrail.enforcement import (
     Enforcement,
@@ -136,6 +137,7 @@ class Keeper:
         policy: changed in place.
         spaces: of what it observes, and of what it does.
         terms: what must hold, and how.
+        starts: (n, *observation_shape), in which episodes begin, if that is known.
 
     Attributes:
         policy: that is kept.
@@ -144,7 +146,11 @@ class Keeper:
     """
 
     def __init__(
-        self, policy: Policy, spaces: tuple[gym.Space[Any], gym.Space[Any]], terms: Terms
+        self,
+        policy: Policy,
+        spaces: tuple[gym.Space[Any], gym.Space[Any]],
+        terms: Terms,
+        starts: Array | None = None,
     ) -> None:
         self.policy, self._terms = policy, terms
         known = load_constraints(terms.constraints)
@@ -154,7 +160,8 @@ class Keeper:
         with self._bounded_noise() as take_back:
             self.enforcer = self._made_enforcer()
         take_back()  # until it is held
-        first = references_before_experience(terms.references, flat_space(spaces[0]), known)
+        space = flat_space(spaces[0])
+        first = references_before_experience(terms.references, space, known, starts)
         names = observation_names(terms.constraints)
         self._rail = Rail(self.enforcer, given, first, terms.reach, ADVICE_AT_FIRST, names)
         self._lookout: Lookout | None = None

@@ -18,6 +18,23 @@ from handrail.sb3.observations import states_of
 _STEPS = 1000
 
 
+def present_states(model: BaseAlgorithm) -> Array | None:
+    """Those (n, *observation_shape) that its environments are in now, before any normalising.
+
+    Before its first step those in which episodes begin, since `learn` has reset the environments;
+    None if it was never called.
+    """
+    normalised = model.get_vec_normalize_env() is not None
+    seen: Any = model._last_original_obs if normalised else model._last_obs
+    if seen is None:
+        return None
+    if isinstance(seen, dict):
+        once: Any = {name: part[None] for name, part in seen.items()}
+    else:
+        once = seen[None]
+    return states_of(model.observation_space, once).astype(np.float64)
+
+
 class Experience(ABC):
     """Of one model, asked when a rollout ends."""
 

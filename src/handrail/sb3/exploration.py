@@ -19,7 +19,7 @@ from handrail._types import Array, Mask
 from handrail.constraints import Constraint, Prefer
 from handrail.errors import InvalidArgument
 from handrail.regions import Points
-from handrail.sb3.observations import states_of
+from handrail.sb3.experience import present_states
 
 _HOOKED = "_sample_action"  # all actions of a training come from there
 _NOT_SAVED = "_excluded_save_params"
@@ -108,24 +108,15 @@ class KeptExploration:
 
     def _put_right(self, actions: NDArray[Any]) -> NDArray[Any]:
         model: Any = self._model
-        normalised = model.get_vec_normalize_env() is not None
-        seen = model._last_original_obs if normalised else model._last_obs
-        allowed = self._allowed.at(self._states(seen))
+        states = present_states(model)
+        assert states is not None  # it acts
+        allowed = self._allowed.at(states)
         chance, kept = model.action_space.np_random, actions.copy()
         for number in np.flatnonzero(~allowed[np.arange(len(actions)), actions]):
             choices = np.flatnonzero(allowed[number])
             if len(choices):
                 kept[number] = chance.choice(choices)
         return kept
-
-    def _states(self, seen: Any) -> Array:
-        """What all environments observe, as states (n, *observation_shape)."""
-        once = (
-            {name: part[None] for name, part in seen.items()}
-            if isinstance(seen, dict)
-            else seen[None]
-        )
-        return states_of(self._model.observation_space, once)
 
 
 def is_kept(model: BaseAlgorithm) -> bool:

@@ -17,6 +17,7 @@ from handrail.errors import InvalidPolicy, UnsatisfiedConstraints
 from handrail.learning import Holding, Keeper, Terms
 from handrail.policies import Policy, normaliser_in
 from handrail.sb3.acting_network import parts_of
+from handrail.sb3.experience import present_states
 from handrail.sb3.exploration import AllowedActions
 from handrail.sb3.normalisation import (
     StillNormalisation,
@@ -46,7 +47,7 @@ class ModelKeeper:
         self._shown, self._wrapper = policy_by(model.policy, model), normalisation_of(model)
         policy = raw_policy(self._shown, self._wrapper)
         spaces = model.observation_space, model.action_space
-        self._keeper = Keeper(policy, spaces, terms)
+        self._keeper = Keeper(policy, spaces, terms, starts=present_states(model))
         front = normaliser_in(policy.module)
         self.normalisation = (
             None
