@@ -63,7 +63,7 @@ from handrail.tangent import distance, restore, unchanged_on_failure
 _BEFORE = 512
 
 # The rollout after which the policy is held anew, where it has turned out to live. Later ones have
-# taught it something that would go with what is taken back (measured: docs/explanation/influence).
+# taught it what would go with whatever is taken back (measured: docs/explanation/influence.md).
 _ANEW = 1
 
 # A sum of pushes that is shorter than this is none.
