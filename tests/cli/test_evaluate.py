@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
+
 import handrail as hr
 from handrail.rulebook.rulebook import parse, with_settings
 from handrail.runs.policy_file import open_policy
