@@ -23,7 +23,7 @@ from stable_baselines3.common.env_util import make_vec_env
 import handrail as hr
 from handrail import sb3
 from handrail._types import Array
-from handrail.enforcement.references import (
+from handrail.enforcement import (
     References,
     given_references,
     influence_between,

@@ -107,27 +107,31 @@ def test_what_is_small_is_mirrored_where_the_space_has_no_bounds() -> None:
     np.testing.assert_allclose([low[1], high[1]], [290.0, 320.0], rtol=0.01)
 
 
-def test_some_lie_where_a_policy_is_known_to_live() -> None:
+def share_near(states: Array, place: Array) -> float:
+    return float((np.abs(states - place).max(axis=1) < 10.0).mean())
+
+
+def test_many_of_a_learner_lie_where_it_is_going_to_live() -> None:
     """Of a space a hundred times as wide: near what is constrained, and where episodes begin."""
     space = gym.spaces.Box(-100.0, 100.0, (2,))
-    begin = np.array([[-40.0, 60.0], [-41.0, 61.0]])
-
-    def share_near(states: Array, place: Array) -> float:
-        return float((np.abs(states - place).max(axis=1) < 10.0).mean())
-
-    unknown, known = (references_of_space(space, RULES, starts=one).states for one in (None, begin))
+    begin, constrained = np.array([[-40.0, 60.0], [-41.0, 61.0]]), np.array([0.0, 0.5])
+    found = [references_before_experience(None, space, RULES, one) for one in (None, begin)]
+    unknown, known = (one.states for one in found if one is not None)
+    pure = references_of_space(space, RULES).states
+    assert share_near(pure, constrained) < 0.2  # around the middle, as always
     for states in (unknown, known):
-        assert share_near(states, np.array([0.0, 0.5])) > 0.1
+        assert share_near(states, constrained) > 0.3
     assert share_near(known, begin[0]) > 0.1
-    assert share_near(unknown, begin[0]) < 0.02
+    assert max(share_near(pure, begin[0]), share_near(unknown, begin[0])) < 0.02
     for corner in space.low, space.high:
         assert (np.abs(known - corner).min(axis=0) < 10.0).all()  # and of all of it
 
 
-def test_states_that_are_constrained_or_begun_in_outside_of_the_space_lead_to_none() -> None:
+def test_states_outside_of_the_space_lead_to_none_outside() -> None:
     space, outside = gym.spaces.Box(-0.1, 0.1, (2,)), np.array([[7.0, 0.0]])
-    states = references_of_space(space, RULES, starts=outside).states
-    assert np.abs(states).max() <= 0.1 + 1e-6
+    found = references_before_experience(None, space, RULES, outside)
+    assert found is not None
+    assert np.abs(found.states).max() <= 0.1 + 1e-6
 
 
 def test_a_reservoir_begins_with_the_space_and_ends_with_what_was_visited() -> None:

@@ -63,6 +63,7 @@ def test_what_cannot_be_filmed(tmp_path: Path) -> None:
     assert not (tmp_path / "film.gif").exists()
 
 
+@pytest.mark.slow  # the command that makes one is tried in tests/cli/test_play.py
 def test_nothing_is_said_where_there_is_no_screen(tmp_path: Path) -> None:
     """SDL complains on its own, past Python's streams."""
     code = f"""

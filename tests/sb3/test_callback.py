@@ -566,7 +566,7 @@ BROKEN: dict[str, hr.Constraint] = {
 def test_every_kind_of_constraint_is_kept_while_a_model_learns(kind: str) -> None:
     rule = BROKEN[kind]
     callback = Handrail([rule])
-    model = ppo(policy_kwargs={"ortho_init": False, "net_arch": [16]}, learning_rate=3e-3)
+    model = ppo(policy_kwargs={"ortho_init": False, "net_arch": [64]}, learning_rate=3e-3)
     assert hr.measure(policy_of(model), [rule]).worst_violation > 0.0
     model.learn(128, callback=callback)
     assert hr.measure(policy_of(model), [rule]).worst_violation <= 0.0

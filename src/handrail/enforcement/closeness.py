@@ -62,6 +62,9 @@ _DAMPING, _DAMPED_BY = 1.0, 4.0
 
 _MAX_STEPS, _MAX_FAILURES = 60, 6
 
+# Linearisations, attempts that failed included: what cannot come closer should not take minutes.
+_MAX_EFFORT = 2000
+
 # Two steps in a row that gain less than this part of the distance are the last.
 _WORTH_IT = 0.01
 
@@ -112,7 +115,7 @@ def _come_closer(policy: Policy, closeness: Closeness, enforcer: Enforcer) -> li
     far = closeness.distance()
     if far == 0.0:  # it obeyed from the beginning
         return taken
-    damping, failures, idle, failed = _DAMPING, 0, 0, False
+    damping, failures, idle, effort, failed = _DAMPING, 0, 0, 0, False
     # Those that are held at present are too few: once a step has brought the others inside, the
     # next would not know of them, leave at one of them, and be taken back. Attempts that failed
     # have found some, too.
@@ -120,10 +123,13 @@ def _come_closer(policy: Policy, closeness: Closeness, enforcer: Enforcer) -> li
     rows = enforcer.rows_at(seen)
     around = closeness.neighbourhood(rows, enforcer.tolerance)
     for _ in range(_MAX_STEPS):
-        if failures == _MAX_FAILURES or idle == 2:
+        if failures == _MAX_FAILURES or idle == 2 or effort > _MAX_EFFORT:
             break
         step = around.step(damping)
-        held = None if step is None else _attempt(policy, closeness, enforcer, step, far)
+        held, spent = (
+            (None, 0) if step is None else _attempt(policy, closeness, enforcer, step, far)
+        )
+        effort += spent
         seen = _together(seen, enforcer.active_states)
         known, rows = len(rows), enforcer.rows_at(seen)
         if held is not None or len(rows) > known:
@@ -143,19 +149,24 @@ def _come_closer(policy: Policy, closeness: Closeness, enforcer: Enforcer) -> li
 
 def _attempt(
     policy: Policy, closeness: Closeness, enforcer: Enforcer, step: Gradient, far: float
-) -> Enforcement | None:
-    """Take a step and obey again; None, and go back, if that does not lead nearer than this far."""
+) -> tuple[Enforcement | None, int]:
+    """Take a step and obey again; None, and go back, if that does not lead nearer than this far.
+
+    And how many linearisations that took.
+    """
+    spent = 0
     try:
         with unchanged_on_failure(policy) as here:
             take_step(policy, step, 1.0)
             if closeness.distance() < far:
                 held = enforcer.hold(policy, closeness.elsewhere)
+                spent = held.iterations
                 if held.satisfied and closeness.distance() < far:
-                    return held
+                    return held, spent
             restore(policy, here)
     except (InvalidPolicy, SolverFailure):  # so long a step that the network overflows
         pass
-    return None
+    return None, spent
 
 
 def _together(some: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:

@@ -129,8 +129,9 @@ def references_before_experience(
 ) -> References | None:
     """Those that a caller names; by default of the observation space, or around the constraints.
 
-    How large observations without bounds are, a constraint file may say. None if all of it is
-    constrained.
+    A policy lives in a small part of its space: where it is known in which states episodes begin,
+    many are on the ways from there, and from what is constrained. How large observations without
+    bounds are, a constraint file may say. None if all of it is constrained.
 
     Args:
         given: (n, *observation_shape), by a caller.
@@ -144,12 +145,14 @@ def references_before_experience(
     held = constraints_of(known)
     if given is not None:
         return given_references(given, held)
+    # What is constrained lies where a policy lives; but alone it would draw all of them there.
+    near = [] if starts is None else [np.concatenate([one.states for one in held]), starts]
     try:
         if isinstance(space, gym.spaces.Box):
             sizes = known.scale() if isinstance(known, Rulebook) else None
-            found = references_of_space(space, held, sizes, starts)
+            found = references_of_space(space, held, sizes, near)
         else:
-            found = references_around(held)
+            found = references_around(held, near)
     except InvalidArgument:
         return None
     return References(spread(found.states, _BEFORE), found.origin)

@@ -38,7 +38,7 @@ _NUMBERS = 2_000_000
 # Of a rollout, every so-manieth state enters a reservoir, but at most so many; and so many stay.
 _EVERY, _ENTER, _KEPT = 4, 128, 256
 
-# Of the ways to random states, begun where it is known that a policy lives: the shortest.
+# Of the ways from where a policy is going to live to random states: the shortest.
 _NEAREST = 0.03
 
 # Gymnasium's way to say "unbounded" is inf, or the largest float32.
@@ -121,22 +121,26 @@ def read_references(path: Path, constraints: Sequence[Constraint]) -> References
     return given_references(found, constraints, f"of {path.name}")
 
 
-def references_around(constraints: Sequence[Constraint]) -> References:
+def references_around(constraints: Sequence[Constraint], near: Sequence[Array] = ()) -> References:
     """Random states of a box around the constrained ones, for whoever knows nothing better.
 
     Three times as wide as the smallest box around all of them.
+
+    Args:
+        constraints: whose states are left out.
+        near: as of `references_of_space`.
     """
     low, high = _extent(constraints)
     width = _width(low, high)
     around = "random, around the constrained states"
-    return _sampled(low - width, high + width, constraints, around, starts=None)
+    return _sampled(low - width, high + width, constraints, around, near)
 
 
 def references_of_space(
     space: gym.spaces.Box,
     constraints: Sequence[Constraint],
     sizes: Sequence[float] | None = None,
-    starts: Array | None = None,
+    near: Sequence[Array] = (),
 ) -> References:
     """Random states of an observation space; where it has no bounds, around the constraints.
 
@@ -145,7 +149,8 @@ def references_of_space(
         constraints: whose states are left out.
         sizes: the typical size of each observation: at least so far around the constrained states
             where the space has no bounds. By default as far as the constraints are wide.
-        starts: (n, *observation_shape), in which episodes begin, if that is known.
+        near: groups of states (n, *observation_shape) that a policy is going to live near. Of the
+            references each has an equal share, on the ways from there to random states.
     """
     low, high = (np.asarray(end, dtype=np.float64).reshape(-1) for end in (space.low, space.high))
     lowest, highest = _extent(constraints)
@@ -160,7 +165,7 @@ def references_of_space(
     if not (below & above).all():
         origin += " and, where that has no bounds, around the constrained states"
     low, high = np.where(below, low, lowest), np.where(above, high, highest)
-    return _sampled(low, high, constraints, origin, starts)
+    return _sampled(low, high, constraints, origin, near)
 
 
 def _width(low: Array, high: Array) -> Array:
@@ -184,22 +189,18 @@ def _sampled(
     high: Array,
     constraints: Sequence[Constraint],
     origin: str,
-    starts: Array | None,
+    near: Sequence[Array],
 ) -> References:
-    """Of the box, and of those nearer to what is constrained, and to where episodes begin.
-
-    A policy lives in a small part of its observation space, and what is constrained lies there.
-    """
+    """Of the box, and on the ways there from each group of states that are near."""
     count = min(_SAMPLED, max(_KEPT, _NUMBERS // len(low)))
     rng = np.random.default_rng(0)
     random = rng.uniform(low, high, (count, len(low)))
     # Around the middle rather than in the corners, of which there are so many more.
     middle = 0.5 * (low + high)
     kinds = [middle + rng.uniform(size=(count, 1)) * (random - middle)]
-    constrained = np.concatenate([one.states for one in constraints])
-    for near in [constrained] if starts is None else [constrained, starts]:
-        inside = np.clip(near.reshape(len(near), -1), low, high)
-        begin = inside[rng.integers(len(near), size=count)]
+    for group in near:
+        inside = np.clip(group.reshape(len(group), -1), low, high)
+        begin = inside[rng.integers(len(group), size=count)]
         share = np.exp(rng.uniform(np.log(_NEAREST), 0.0, (count, 1)))  # of the way
         kinds.append(begin + share * (random - begin))
     states = np.stack(kinds)[rng.integers(len(kinds), size=count), np.arange(count)]
