@@ -160,7 +160,7 @@ def test_what_is_said() -> None:
         "<Violations: 2 of 1,002 constraint rows beyond their bounds, "
     )
     edited = str(answer("edit"))
-    assert edited.startswith("2 of 1,002 constraint rows violated before, none now. On 1,868 ")
+    assert edited.startswith("2 of 1,002 constraint rows violated before, none now. On 2,129 ")
     assert "Every constraint holds already" in str(answer("edit, nothing to do"))
     assert repr(answer("edit, refused")) == "<Edit: refused, policy unchanged>"
     assert ": no conflict" in str(answer("diagnose"))

@@ -117,14 +117,12 @@ def test_many_of_a_learner_lie_where_it_is_going_to_live() -> None:
     begin, constrained = np.array([[-40.0, 60.0], [-41.0, 61.0]]), np.array([0.0, 0.5])
     found = [references_before_experience(None, space, RULES, one) for one in (None, begin)]
     unknown, known = (one.states for one in found if one is not None)
-    pure = references_of_space(space, RULES).states
-    assert share_near(pure, constrained) < 0.2  # around the middle, as always
-    for states in (unknown, known):
-        assert share_near(states, constrained) > 0.3
+    assert share_near(unknown, constrained) < 0.2  # around the middle, as always
+    assert share_near(unknown, begin[0]) < 0.02
+    assert share_near(known, constrained) > 0.2
     assert share_near(known, begin[0]) > 0.1
-    assert max(share_near(pure, begin[0]), share_near(unknown, begin[0])) < 0.02
     for corner in space.low, space.high:
-        assert (np.abs(known - corner).min(axis=0) < 10.0).all()  # and of all of it
+        assert (np.abs(known - corner).min(axis=0) < 30.0).all()  # and of all of it
 
 
 def test_states_outside_of_the_space_lead_to_none_outside() -> None:
