@@ -77,6 +77,15 @@ def test_with_a_proof_of_the_last_policy_only(monkeypatch: pytest.MonkeyPatch) -
     assert mean_change(policy) < 0.2
 
 
+def test_it_ends_when_it_has_taken_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_full, in_short = fresh(), fresh()
+    hold_closely(in_full, around(), enforcer(in_full), 1e-4).raise_if_unsatisfied()
+    monkeypatch.setattr("handrail.enforcement.closeness._MAX_EFFORT", 2)
+    held = hold_closely(in_short, around(), enforcer(in_short), 1e-4).raise_if_unsatisfied()
+    assert held.worst_violation <= 0.0
+    assert mean_change(in_full) < mean_change(in_short)
+
+
 def test_what_cannot_be_held_is_left_as_it_was() -> None:
     policy = fresh()
     before = [one.detach().clone() for one in policy.parameters]
