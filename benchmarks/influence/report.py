@@ -128,8 +128,9 @@ the end: of `Reinforce` the last 100 episodes, of PPO those that end in the last
 steps. Differences are taken seed by seed; the interval is a bias-corrected bootstrap over seeds. \
 "Not below": noise alone could make it as low. A score says little of how far knowledge reached: \
 what moves the policy elsewhere may happen to be right there. So the influence is shown beside it: \
-how much a probability changes on average where nothing was said, before any experience and in a \
-later holding.
+how much a probability changes on average at references where nothing was said, before any \
+experience and in a later holding. On MountainCar all arms of PPO, plain too, also earn what the \
+car's energy grows by, for it never arrives otherwise; scores are the task's.
 
 {_verdicts(told, results)}
 
