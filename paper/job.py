@@ -26,8 +26,7 @@ from handrail.errors import (
 )
 from handrail.executors import FolderTask
 from handrail.learning import Record, Seconds
-from handrail.runs import Run
-from handrail.runs.run import is_run
+from handrail.runs import Run, is_run
 from paper.experiment import (
     Experiment,
     Prediction,

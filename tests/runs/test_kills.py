@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from handrail.runs import Run, open_runs
+from handrail.runs.configuration import is_run
 from handrail.runs.metrics import METRICS
-from handrail.runs.run import is_run
 from tests.support.paths import ROOT
 
 pytestmark = [

@@ -34,9 +34,10 @@ from handrail.errors import (
 from handrail.learning.record import Record, Seconds
 from handrail.proof.certificate_file import verify_certificates
 from handrail.rulebook import Rulebook, bundled, load_rulebook, parse, with_settings
+from handrail.runs.configuration import CONFIGURATION, CONSTRAINTS, is_run
 from handrail.runs.group import open_runs, start_runs
 from handrail.runs.metrics import METRICS, TIMINGS
-from handrail.runs.run import CONFIGURATION, CONSTRAINTS, Run, is_run, make_agent
+from handrail.runs.run import Run, make_agent
 from tests.support.environments import Corridor, Failing
 from tests.support.paths import DATA
 

@@ -7,6 +7,7 @@ from handrail.runs.carried_certificate import (
     certificate_in,
     check_carrier,
 )
+from handrail.runs.configuration import is_run
 from handrail.runs.continuation import start_run_from
 from handrail.runs.group import (
     Group,
@@ -20,7 +21,7 @@ from handrail.runs.group import (
 )
 from handrail.runs.named_callback import NamedCallback
 from handrail.runs.policy_file import SavedPolicy, best_in_words, open_best_policy, open_policy
-from handrail.runs.run import Run, is_run, make_agent, make_policy
+from handrail.runs.run import Run, make_agent, make_policy
 from handrail.runs.search import Search, SearchTrial, Span
 from handrail.runs.sweep import Axis, Choice, choices, start_sweep
 

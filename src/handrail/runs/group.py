@@ -16,9 +16,10 @@ from handrail.errors import InvalidArgument, InvalidRun
 from handrail.executors import Executor, FolderTask, Outcome, Watcher
 from handrail.learning import Record, Seconds, is_playing
 from handrail.rulebook import Rulebook, with_settings
+from handrail.runs.configuration import is_run
 from handrail.runs.metrics import TENSORBOARD
 from handrail.runs.named_callback import NamedCallback
-from handrail.runs.run import Run, is_run, make_agent, refuse_taken
+from handrail.runs.run import Run, make_agent, refuse_taken
 
 RUNS = Path("runs")
 

@@ -11,31 +11,22 @@ not followed, and the modules that its environment needs are named, but never im
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from time import monotonic
-from typing import Annotated, Any, final
+from typing import Any, final
 
 import gymnasium as gym
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from handrail._package import VERSION
 from handrail._storage import (
     LOCK,
-    STATE_FORMAT,
-    check_format,
     is_temporary,
     load_state,
     only_process,
-    read_file,
-    read_sealed,
-    refuse_links,
     save_state,
-    write_atomically,
-    write_sealed,
 )
 from handrail.constraints import counted
 from handrail.errors import (
@@ -47,7 +38,6 @@ from handrail.errors import (
     ModulesNotImported,
     StorageFailure,
 )
-from handrail.executors import computing_versions
 from handrail.learning import Checkpoint, Learner, Record, Reinforce, Seconds
 from handrail.policies import (
     Architecture,
@@ -58,17 +48,23 @@ from handrail.policies import (
     VaryingGaussianPolicy,
     spaces_of,
 )
-from handrail.rulebook import Rulebook, digests, parse, with_settings
+from handrail.rulebook import Rulebook, with_settings
 from handrail.runs.best_policy import BEST, BEST_WINDOW, BestKeeper, BestPolicy
+from handrail.runs.configuration import (
+    CONFIGURATION,
+    CONSTRAINTS,
+    STATES,
+    Configuration,
+    read_constraints,
+    write_constraints,
+)
 from handrail.runs.metrics import METRICS, TIMINGS, LogPosition, MetricsLog, read_records
 from handrail.runs.named_callback import Callback
 from handrail.settings import first_finding
 
-CONFIGURATION, CONSTRAINTS = "configuration.json", "constraints.yaml"
-CHECKPOINTS, STATES = "checkpoints", "states"
+CHECKPOINTS = "checkpoints"
 _KEPT = 2  # checkpoints: the newest, and one to fall back on
 _POSITION = "ledger"  # in the state of a checkpoint
-_MODULE = r"^[^\W\d]\w*(\.[^\W\d]\w*)*$"  # a dotted name
 
 Watch = Callable[[Record, Seconds], None]
 
@@ -112,13 +108,11 @@ class Run:
             with only_process(path, "starting a run"):
                 refuse_taken(path)  # by somebody who was faster
                 (path / CHECKPOINTS).mkdir(exist_ok=True)
-                write_atomically(path / CONSTRAINTS, rulebook.text.encode())
-                _write_arrays(path, rulebook.arrays)
+                write_constraints(path, rulebook)
                 if first is not None:
                     _write_checkpoint(_checkpoint_path(path, 0), first, LogPosition())
                 # The configuration comes last: a folder that has one is a run.
-                configuration = _configuration(rulebook, modules)
-                write_sealed(path / CONFIGURATION, configuration.model_dump(exclude_none=True))
+                Configuration.of(rulebook, modules).write(path)
         except OSError as error:
             raise StorageFailure(
                 f"No run can be started in {path}: {error.strerror or error}."
@@ -129,23 +123,9 @@ class Run:
     def open(cls, folder: str | Path) -> Run:
         """A run that was started before, its files checked."""
         path = Path(folder)
-        configuration = _read_configuration(path)
-        try:
-            text = read_file(path / CONSTRAINTS)
-        except OSError as error:
-            raise InvalidRun(f"{path / CONSTRAINTS} cannot be read: {error.strerror}.") from error
-        if hashlib.sha256(text).hexdigest() != configuration.constraints:
-            raise InvalidRun(
-                f"{path / CONSTRAINTS} was altered after the run was started. A run keeps its "
-                "constraints: start a new one with the altered file."
-            )
-        arrays = _read_arrays(path, configuration.states or {})
-        try:
-            rulebook = parse(text.decode(), configuration.name, arrays)
-        except UnicodeDecodeError as error:
-            raise InvalidRun(f"{path / CONSTRAINTS} is no text: {error}.") from error
-        settled = with_settings(rulebook, **configuration.settings)
-        return cls(path, settled, tuple(configuration.modules or ()))
+        configuration = Configuration.read(path)
+        rulebook = read_constraints(path, configuration)
+        return cls(path, rulebook, tuple(configuration.modules or ()))
 
     @property
     def seed(self) -> int:
@@ -186,11 +166,9 @@ class Run:
                     f"{self.folder} has learned from {counted(learned, 'episode')} already, so "
                     f"{episodes} cannot be its goal. Give a larger number."
                 )
-            begun = _read_configuration(self.folder)
-            settings = longer.rulebook.settings.model_dump()
-            changed = begun.model_copy(update={"settings": settings})
+            begun = Configuration.read(self.folder)
             with _storing(self.folder):
-                write_sealed(self.folder / CONFIGURATION, changed.model_dump(exclude_none=True))
+                begun.with_settings(longer.rulebook).write(self.folder)
         return longer
 
     def make_environment(self, render_mode: str | None = None) -> gym.Env[Any, Any]:
@@ -422,11 +400,6 @@ def _is_free(folder: Path) -> bool:
     return ours and not linked and not any((folder / CHECKPOINTS).glob("*"))
 
 
-def is_run(folder: Path) -> bool:
-    """Whether a folder holds a run."""
-    return (folder / CONFIGURATION).is_file()
-
-
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
     with ExitStack() as stack:
@@ -454,81 +427,6 @@ def _sweep(folder: Path) -> None:
     for path in [*folder.iterdir(), *(folder / CHECKPOINTS).glob(".*")]:
         if is_temporary(path) and (path.parent != folder or path.stem.removeprefix(".") in ours):
             path.unlink()
-
-
-@final
-class _Configuration(BaseModel):
-    """What a run was started with, and by which versions: other ones may compute other numbers."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    format: int
-    version: str
-    versions: dict[str, str] | None = None  # the first runs did not say
-    modules: list[Annotated[str, Field(pattern=_MODULE)]] | None = None
-    name: str
-    constraints: str
-    states: dict[str, Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] | None = None
-    settings: dict[str, Any]
-
-
-def _read_configuration(folder: Path) -> _Configuration:
-    if not is_run(folder):
-        raise InvalidRun(
-            f"{folder} is not a run: it has no {CONFIGURATION}. `handrail train` makes runs."
-        )
-    refuse_links(folder)
-    path = folder / CONFIGURATION
-    values = read_sealed(path)
-    check_format(values, path)
-    try:
-        return _Configuration.model_validate(values)
-    except ValidationError as error:
-        raise InvalidRun(f"{path} is no configuration of a run: {first_finding(error)}") from error
-
-
-def _configuration(rulebook: Rulebook, modules: Sequence[str]) -> _Configuration:
-    return _Configuration(
-        format=STATE_FORMAT,
-        version=VERSION,
-        versions=computing_versions(),
-        modules=list(modules) or None,
-        name=rulebook.name,
-        constraints=hashlib.sha256(rulebook.text.encode()).hexdigest(),
-        states=digests(rulebook.arrays) or None,
-        settings=rulebook.settings.model_dump(),
-    )
-
-
-def _write_arrays(folder: Path, arrays: Mapping[str, bytes]) -> None:
-    """The array files of a constraint file: in the folder, or it could not be moved."""
-    for name, digest in digests(arrays).items():
-        (folder / STATES).mkdir(exist_ok=True)
-        write_atomically(_array_path(folder, name, digest), arrays[name])
-
-
-def _read_arrays(folder: Path, known: Mapping[str, str]) -> dict[str, bytes]:
-    arrays = {}
-    for name, digest in known.items():
-        path = _array_path(folder, name, digest)
-        try:
-            arrays[name] = read_file(path)
-        except OSError as error:
-            raise InvalidRun(
-                f"{path} cannot be read: {error.strerror}. It holds the states of {name}, which "
-                "the constraints of this run are about."
-            ) from error
-        if hashlib.sha256(arrays[name]).hexdigest() != digest:
-            raise InvalidRun(
-                f"{path} was altered after the run was started. A run keeps its constraints: start "
-                "a new one with the altered file."
-            )
-    return arrays
-
-
-def _array_path(folder: Path, name: str, digest: str) -> Path:
-    """By its content: a name may lead elsewhere, such as ../frames.npy."""
-    return folder / STATES / f"{digest}{PurePath(name).suffix}"
 
 
 def _checkpoint_path(folder: Path, episodes: int) -> Path:

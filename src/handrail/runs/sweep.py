@@ -15,8 +15,9 @@ from typing import Any, final
 
 from handrail.errors import InvalidArgument, InvalidRulebook
 from handrail.rulebook import Rulebook, with_settings
+from handrail.runs.configuration import is_run
 from handrail.runs.group import Group, refuse_mixing, seed_folder
-from handrail.runs.run import Run, is_run, make_agent, refuse_taken
+from handrail.runs.run import Run, make_agent, refuse_taken
 from handrail.settings import Network, RunSettings, put_setting, setting_name, setting_path
 
 _ORDER = [*RunSettings.model_fields, *Network.model_fields]  # of settings in a folder's name
