@@ -7,13 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+from torch import nn
 
 import handrail as hr
 from handrail._types import Array
 from handrail.errors import EnvironmentFailure
 from handrail.report import episode_panels
 from handrail.report.episode_panels import first_episode
+from handrail.report.plane import Plane
 from handrail.report.policy_panels import policy_figure
 from handrail.report.subject import Subject
 from handrail.rulebook.rulebook import Rulebook, load_rulebook, with_settings
@@ -103,3 +106,60 @@ def test_a_panel_per_action(tmp_path: Path) -> None:
     figure.savefig(tmp_path / "policy.png")
     with Image.open(tmp_path / "policy.png") as picture:
         assert picture.width < 2000
+
+
+def noisy(n_actions: int) -> hr.VaryingGaussianPolicy:
+    """Two observations; means and noise are linear in them."""
+    layer = nn.Linear(2, 2 * n_actions, dtype=torch.float64)
+    with torch.no_grad():
+        layer.weight[:] = torch.linspace(-1.0, 1.0, 4 * n_actions).reshape(-1, 2)
+        layer.bias[:] = 0.0
+    return hr.VaryingGaussianPolicy(nn.Sequential(layer), [0.1] * n_actions, [0.9] * n_actions)
+
+
+def test_noise_that_varies_has_a_map_of_its_own_with_what_is_asked_of_it() -> None:
+    of_mean, of_noise = hr.Box([-1, -1], [0, 0]), hr.Box([0.2, 0.2], [1, 1])
+    of_draws = hr.Box([-1, 0.5], [-0.5, 1])
+    rules = [
+        hr.AtMost(0.0, hr.Mean(0), of_mean, name="back"),
+        hr.AtMost(0.3, hr.Std(0), of_noise, name="quiet"),
+        hr.AtLeast(0.5, hr.Std(0), hr.Points([0.5, -0.5]), name="wild"),
+        hr.LikelyWithin(0.9, 0, of_draws, high=1.0, name="drawn"),
+    ]
+    policy = noisy(1)
+    plane = Plane((0.0, 0.0), 0, 1, (-1.0, 1.0), (-1.0, 1.0))
+    figure = policy_figure(policy, rules, plane)
+    mean, std = figure.axes[:2]
+    assert mean.get_title() == "mean of “action 0”"
+    assert std.get_title() == "standard deviation of “action 0”"
+    over = policy.std(plane.states()[2]).ravel()
+    assert std.collections[0].get_clim() == pytest.approx((over.min(), over.max()))
+    areas = [[one.get_xy().mean(axis=0).tolist() for one in axes.patches] for axes in (mean, std)]  # type: ignore[attr-defined]
+    assert len(areas[0]) == len(areas[1]) == 2
+    letters = [[text.get_text() for text in axes.texts] for axes in (mean, std)]
+    assert letters == [["A", "C"], ["B", "C"]]  # where draws lie is a matter of both
+    assert (marked(std, "constrained state") == [[0.5, -0.5]]).all()
+    assert "constrained state" not in mean.get_legend_handles_labels()[1]
+    assert [one for one in labels(figure) if one[1:2] == ":"] == [
+        "A: back: ≤ 0",
+        "C: drawn",
+        "B: quiet: ≤ 0.3",
+    ]
+
+
+def test_of_two_actions_the_noise_is_below_the_means() -> None:
+    rules = [hr.AtMost(0.5, hr.Std(1), hr.Box([-1, -1], [0, 0]), name="quiet")]
+    panels = policy_figure(noisy(2), rules).axes[:4]
+    assert [axes.get_title() for axes in panels] == [
+        "mean of “action 0”",
+        "mean of “action 1”",
+        "standard deviation of “action 0”",
+        "standard deviation of “action 1”",
+    ]
+    places = [axes.get_subplotspec() for axes in panels]
+    assert [(one.rowspan.start, one.colspan.start) for one in places if one is not None] == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 1),
+    ]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from handrail.policies import VaryingGaussianPolicy
 from handrail.report import Plane
-from handrail.rulebook import bundled, load_rulebook, parse
+from handrail.rulebook import bundled, load_rulebook, parse, with_settings
+from handrail.runs import make_policy
 from handrail.studio.cards import cards_of, names_of
 from handrail.studio.sketch import shapes_of
 from tests.studio.conftest import TEXT
@@ -44,3 +46,13 @@ def test_bounds_are_numbers_that_actions_are_compared_with(
 def test_bounds_of_continuous_actions_lie_in_their_range() -> None:
     bound = cards_of(load_rulebook("pendulum"), [])[0].requirements[0].bounds[0]
     assert (bound.low, bound.value, bound.high) == (-2.0, 1.5, 2.0)
+
+
+def test_the_range_of_noise_that_varies_is_in_units_of_the_action() -> None:
+    assert names_of(load_rulebook("pendulum")).noises == []
+    network = {"hidden": [8], "std": 0.2, "std_varies": True, "std_range": [0.5, 1.5]}
+    book = with_settings(load_rulebook("pendulum"), network=network)
+    assert names_of(book).noises == [pytest.approx((0.2, 0.6))]
+    policy = make_policy(book, book.make_environment())
+    assert isinstance(policy, VaryingGaussianPolicy)
+    assert names_of(book).noises == [pytest.approx(policy.quantity.least + policy.quantity.most)]

@@ -77,8 +77,9 @@ def change_figure(
         axes.set_title(when, fontsize=10)
     shades = _draw_change(panels[2], shown[1] - shown[0], plane, shading.high - shading.low)
     panels[2].set_title("change", fontsize=10)
+    asked = domain.about(after.quantity, action)
     for axes in panels:
-        _draw_places(axes, domain, mark, plane)
+        _draw_places(axes, asked, mark, plane)
         draw_frame(axes, plane, domain.observations)
         axes.locator_params(axis="x", nbins=_TICKS)  # three panels: labels would touch
         axes.label_outer()

@@ -18,7 +18,7 @@ from matplotlib.patheffects import withStroke
 from handrail._storage import write_atomically
 from handrail._text import visible
 from handrail._types import Array
-from handrail.constraints import PlacedConstraint
+from handrail.constraints import Constraint, PlacedConstraint
 from handrail.policies import Policy
 from handrail.regions import Region
 from handrail.report.plane import RESOLUTION, Plane
@@ -115,17 +115,26 @@ def _draw_curve(axes: Axes, curve: Region, plane: Plane) -> None:
     axes.plot(across, up, color="0.1", linestyle=":", label="constrained curve, projected")
 
 
-def label_regions(axes: Axes, domain: Domain, plane: Plane) -> None:
+def label_regions(axes: Axes, domain: Domain, plane: Plane, drawn: Sequence[Constraint]) -> None:
     """A letter in each region that the plane meets; constraints on one region share its place.
 
     None of them, if there are more than a legend has room for.
+
+    Args:
+        axes: to write on.
+        domain: of all panels: the same letter stands for the same constraint in each.
+        plane: that is shown.
+        drawn: the constraints of this panel.
     """
     found = [(one, _middle_of_section(one, plane)) for one in _placed(domain)]
     shown = [(one, middle) for one, middle in found if middle is not None]
     if len(shown) > _MOST_LETTERS:
         return
     places: dict[tuple[float, float], list[str]] = {}
+    here = set(map(id, drawn))
     for letter, (one, middle) in zip(ascii_uppercase, shown, strict=False):
+        if id(one) not in here:
+            continue
         places.setdefault((float(middle[0]), float(middle[1])), []).append(letter)
         axes.plot([], [], " ", label=literal(f"{letter}: {_in_short(domain, one)}"))
     halo = withStroke(linewidth=2.5, foreground="white")

@@ -8,6 +8,7 @@ import numpy as np
 
 from handrail._types import Array
 from handrail.errors import EnvironmentFailure
+from handrail.policies import Quantity
 from handrail.report.drawing import (
     draw_frame,
     draw_legend,
@@ -40,7 +41,9 @@ def policy_figure(
 ) -> Figure:
     """The policy over a plane, with its constraints and an episode that it plays.
 
-    A panel per action; of two discrete ones, one is enough: the other is what is left to 1.
+    A panel per action; of two discrete ones, one is enough: the other is what is left to 1. Where
+    the noise depends on the state, the standard deviation of each action has a panel behind those
+    of the means. What is asked of the one is not drawn on the other.
 
     Args:
         shown: a run, a learner or a policy.
@@ -54,7 +57,7 @@ def policy_figure(
     outputs = outputs_over(subject.policy, plane)
     episode = _path(subject)
     actions = _shown_actions(subject, len(outputs))
-    columns = min(len(actions), _PANELS_IN_A_ROW)
+    columns = _columns(subject.policy.quantity, len(actions))
     rows = -(-len(actions) // columns)
     figure = new_figure(1.2 + 3.9 * columns, 0.9 + 3.7 * rows)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
@@ -63,17 +66,25 @@ def policy_figure(
         shading = Shading.of(domain, quantity, action, outputs[action])
         mesh = draw_output(axes, outputs[action], plane, shading)
         shading.label_line(axes, outputs[action])
-        _draw_scene(axes, subject, episode, plane)
+        _draw_scene(axes, subject.about(action), episode, plane)
+        label_regions(axes, domain, plane, subject.about(action).domain.constraints)
         draw_frame(axes, plane, domain.observations)
         axes.set_title(literal(f"{shading.noun} “{_name(subject, action)}”"), fontsize=10)
         if not quantity.adds_up:  # every action has a range of its own
-            figure.colorbar(mesh, ax=axes, extend="both")
+            figure.colorbar(mesh, ax=axes, extend=shading.extent(outputs[action]))
     for axes in panels[len(actions) :]:
         axes.set_visible(False)
     if quantity.adds_up:
         figure.colorbar(mesh, ax=list(panels), label=quantity.noun)
     draw_legend(figure, panels[: len(actions)], _caption(domain, plane), 1 + columns)
     return figure
+
+
+def _columns(quantity: Quantity, n_panels: int) -> int:
+    """Of several actions, the standard deviations are below the means; of one, beside it."""
+    n_actions = quantity.n_actions(n_panels)
+    one_row = n_panels if n_actions in (1, n_panels) else n_actions
+    return min(one_row, _PANELS_IN_A_ROW)
 
 
 def _name(subject: Subject, output: int) -> str:
@@ -88,7 +99,6 @@ def _draw_scene(axes: Axes, subject: Subject, episode: Array, plane: Plane) -> N
         draw_trajectory(axes, episode, plane)
     draw_marks(axes, subject.domain.points, plane, "constrained state", "o", 6.0)
     draw_marks(axes, subject.active, plane, "state constrained at present", "*", 11.0)
-    label_regions(axes, subject.domain, plane)
 
 
 def _caption(domain: Domain, plane: Plane) -> str:

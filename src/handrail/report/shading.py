@@ -7,7 +7,7 @@ signs has two colours, white at zero, and a line there: which way it pushes is s
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
 from matplotlib import colormaps
@@ -89,6 +89,13 @@ class Shading:
         if self._has_signs:
             return TwoSlopeNorm(0.0, self.low, self.high)
         return Normalize(self.low, self.high)
+
+    def extent(self, values: Array) -> Literal["neither", "min", "max", "both"]:
+        """At which ends of the colours there are numbers beyond."""
+        below, above = bool(values.min() < self.low), bool(values.max() > self.high)
+        if below and above:
+            return "both"
+        return "min" if below else "max" if above else "neither"
 
     @property
     def _has_signs(self) -> bool:

@@ -13,10 +13,17 @@ import gymnasium as gym
 import numpy as np
 
 from handrail._types import Array
-from handrail.constraints import Bounded, Constraint, PlacedConstraint, bound_in_words
+from handrail.constraints import (
+    AnyOf,
+    Bounded,
+    Constraint,
+    LikelyWithin,
+    PlacedConstraint,
+    bound_in_words,
+)
 from handrail.errors import InvalidArgument, InvalidRulebook
 from handrail.learning import Learner
-from handrail.policies import Policy, finite_ranges
+from handrail.policies import STD, Policy, Quantity, finite_ranges
 from handrail.regions import Region
 from handrail.rulebook import AnyConstraints, Picture, Rulebook, load_constraints
 from handrail.runs import Run, open_runs
@@ -116,12 +123,27 @@ class Domain:
     def required(self, constraint: Constraint) -> str:
         """What a constraint asks for: as its file says it, or its bounds."""
         if self.rulebook is not None:
-            return self.rulebook.requirements[self.constraints.index(constraint)]
+            return self.rulebook.requirements[self.rulebook.constraints.index(constraint)]
         return bound_in_words(*constraint.bounds) if isinstance(constraint, Bounded) else ""
+
+    def about(self, quantity: Quantity, output: int) -> Domain:
+        """With what is asked of this output alone, where some are means and others their noise."""
+        kind, _ = quantity.part(output)
+        if kind == quantity:
+            return self
+        kept = tuple(one for one in self.constraints if _is_about(one, kind))
+        return replace(self, constraints=kept)
 
     def action(self, index: int) -> str:
         """The name of an action."""
         return f"action {index}" if self.actions is None else self.actions[index]
+
+
+def _is_about(constraint: Constraint, kind: Quantity) -> bool:
+    """Where draws lie is a matter of both the mean and the noise."""
+    if isinstance(constraint, AnyOf):
+        return any(_is_about(one, kind) for one in constraint.alternatives)
+    return isinstance(constraint, LikelyWithin) or (constraint.quantity == STD) == (kind == STD)
 
 
 @final
@@ -164,6 +186,16 @@ class Subject:
             return cls(shown.policy, domain, np.concatenate(active), shown.settings.seed)
         seed = 0 if domain.rulebook is None else domain.rulebook.settings.seed
         return cls(shown, domain, np.concatenate(active), seed)
+
+    def about(self, output: int) -> Subject:
+        """With what is asked of one of its outputs, as `Domain.about`."""
+        domain = self.domain.about(self.policy.quantity, output)
+        if domain is self.domain:
+            return self
+        inside = np.zeros(len(self.active), dtype=bool)
+        for region in domain.regions:
+            inside |= region.contains(self.active)
+        return replace(self, domain=domain, active=self.active[inside])
 
 
 Shown: TypeAlias = Run | Learner | Policy | Subject

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from handrail.rulebook import KeyPath, Rulebook
+from handrail.settings import DEFAULT_STD_RANGE
 from handrail.studio.messages import Bound, Card, Names, RequireLine, Shape
 from handrail.studio.sketch import constraints_by_entry
 
@@ -30,11 +31,22 @@ def names_of(book: Rulebook) -> Names:
         observations=list(book.observations),
         actions=list(book.actions),
         ranges=None if book.ranges is None else list(book.ranges),
+        noises=_noises(book),
         branches=list(book.declared_actions.by_branch),
         quantity=book.quantity.noun,
         shown_action=0 if book.picture is None else book.picture.action,
         pass_mark=book.pass_mark,
     )
+
+
+def _noises(book: Rulebook) -> list[tuple[float, float]]:
+    """The least and the most standard deviation of each action, where they depend on the state."""
+    network = book.settings.network
+    if book.ranges is None or not network.std_varies:
+        return []
+    least, most = network.std_range or DEFAULT_STD_RANGE
+    halves = [0.5 * (high - low) * network.std for low, high in book.ranges]
+    return [(least * half, most * half) for half in halves]
 
 
 def cards_of(book: Rulebook, shapes: Sequence[Shape]) -> list[Card]:

@@ -162,7 +162,11 @@ class Card(PageMessage):
 
 @final
 class Names(PageMessage):
-    """What the numbers are called."""
+    """What the numbers are called.
+
+    Of actions whose noise depends on the state, `noises` are the ranges of their standard
+    deviations; of others there are none.
+    """
 
     title: str
     description: str
@@ -170,6 +174,7 @@ class Names(PageMessage):
     observations: list[str]
     actions: list[str]
     ranges: list[tuple[float, float]] | None
+    noises: list[tuple[float, float]]
     branches: list[str]
     quantity: str
     shown_action: int
@@ -236,12 +241,15 @@ class Verdict(PageMessage):
 
 @final
 class Map(PageMessage):
-    """A policy's outputs over the plane: `values` are float64 in base64, action by action."""
+    """A policy's outputs over the plane: `values` are float64 in base64, output by output.
+
+    Those of all actions; where their noise depends on the state, behind them that of each.
+    """
 
     view: View
     columns: int
     rows: int
-    actions: int
+    outputs: int
     values: str
 
 

@@ -105,14 +105,13 @@ def put_weights(policy: Policy, weights: Sequence[Array]) -> None:
 def map_over(plane: Plane, policy: Policy, count: int) -> Map:
     """What a policy puts out over a plane, `count` states along each axis."""
     _, _, states = plane.states(count)
-    found = policy.outputs(states)
-    outputs = found[:, : policy.quantity.n_actions(found.shape[1])]  # noise has no map yet
+    outputs = policy.outputs(states)
     values = np.ascontiguousarray(outputs.T, dtype="<f8")
     return Map(
         view=view_of(plane),
         columns=count,
         rows=count,
-        actions=outputs.shape[1],
+        outputs=outputs.shape[1],
         values=base64.b64encode(values.tobytes()).decode(),
     )
 

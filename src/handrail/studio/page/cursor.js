@@ -81,7 +81,7 @@ export class Cursor {
    */
   isShown(probed, view, names, revision) {
     const there = probed.state.every((value, i) => i === view.across || i === view.up || value === view.at[i]);
-    return there && probed.revision === revision && probed.outputs.length === names.actions.length && probed.state.length === view.at.length;
+    return there && probed.revision === revision && probed.outputs.length === names.actions.length + names.noises.length && probed.state.length === view.at.length;
   }
 
   /**
@@ -95,8 +95,9 @@ export class Cursor {
       this.place.title = "";
       return;
     }
-    const quantity = (/** @type {string} */ name) => (names.ranges ? `mean ${name}` : `P(${name})`);
-    const lines = probed.outputs.slice(0, 4).map((value, i) => `${quantity(names.actions[i])} = ${value}`);
+    const what = names.actions.map((name) => (names.ranges ? `mean ${name}` : `P(${name})`));
+    what.push(...names.noises.map((_, i) => `std ${names.actions[i]}`));
+    const lines = probed.outputs.slice(0, 4).map((value, i) => `${what[i]} = ${value}`);
     const at = [map.view.across, map.view.up].map((i) => `${names.observations[i]} = ${probed.state[i]}`);
     const all = names.observations.map((name, i) => `${name} = ${probed.state[i]}`);
     this.place.textContent = [`at ${at.join(", ")}`, ...lines].join("\n");

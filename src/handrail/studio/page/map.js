@@ -31,13 +31,13 @@ export class Field {
     this.kinds = new Uint8Array(size);
     if (layer.what === "likeliest") {
       for (let i = 0; i < size; i += 1) {
-        for (let action = 0; action < map.actions; action += 1) {
+        for (let action = 0; action < map.outputs; action += 1) {
           const value = values[action * size + i];
           if (action === 0 || value > this.values[i]) [this.values[i], this.kinds[i]] = [value, action];
         }
       }
     } else {
-      const first = Math.min(layer.action, map.actions - 1) * size;
+      const first = Math.min(layer.action, map.outputs - 1) * size;
       this.values.set(values.subarray(first, first + size));
       if (layer.what === "change" && before) {
         const old = numbers(before);
@@ -57,11 +57,27 @@ export class Field {
       return [-most, most];
     }
     const range = this.names.ranges?.[this.layer.action];
-    return range ?? [0, 1];
+    return this.noise() ?? range ?? [0, 1];
+  }
+
+  /** @returns {import("./types.js").Pair | undefined} between which a standard deviation lies, if one is shown */
+  noise() {
+    return this.names.noises[this.layer.action - this.names.actions.length];
+  }
+
+  /**
+   * The colour of a part of the way from the lowest number to the highest; noise has one side only.
+   * @param {number} share
+   * @param {import("./colours.js").Colour} centre
+   */
+  colour(share, centre) {
+    const oneSided = this.layer.what === "output" && this.noise();
+    return diverging(oneSided ? 0.5 + share / 2 : share, centre);
   }
 
   /** The level of the line that tells one side from the other; null where there is none. */
   level() {
+    if (this.noise()) return null;
     if (this.layer.what === "output") return this.names.ranges ? 0 : this.names.actions.length === 2 ? 0.5 : null;
     return null;
   }
@@ -77,13 +93,30 @@ export class Field {
       for (let i = 0; i < columns; i += 1) {
         const at = j * columns + i;
         const share = (this.values[at] - this.low) / (this.high - this.low);
-        const colour = this.layer.what === "likeliest" ? kind(this.kinds[at], 2 * this.values[at] - 1, centre) : diverging(share, centre);
+        const colour = this.layer.what === "likeliest" ? kind(this.kinds[at], 2 * this.values[at] - 1, centre) : this.colour(share, centre);
         image.data.set([...colour, 255], 4 * ((rows - 1 - j) * columns + i));
       }
     }
     context.putImageData(image, 0, 0);
     return canvas;
   }
+}
+
+/**
+ * What each of a policy's maps shows, in words: of all actions, then of their noise where that varies.
+ * @param {Names} names
+ */
+export function outputNames(names) {
+  const what = names.ranges ? "mean" : "probability of";
+  return [...names.actions.map((name) => `${what} ${name}`), ...names.noises.map((_, i) => `standard deviation of ${names.actions[i]}`)];
+}
+
+/**
+ * @param {Names} names
+ * @param {number} output
+ */
+export function changeName(names, output) {
+  return `change of ${names.actions[output] ?? outputNames(names)[output]}`;
 }
 
 /** @param {PolicyMap} map */
@@ -219,7 +252,7 @@ export class MapView {
     }
     const steps = 30;
     for (let k = 0; k < steps; k += 1) {
-      const [r, g, b] = diverging(1 - (k + 0.5) / steps, centre);
+      const [r, g, b] = field.colour(1 - (k + 0.5) / steps, centre);
       group.append(svg("rect", { x: left, y: top + (k * height) / steps, width: 10, height: height / steps + 0.6, fill: `rgb(${r},${g},${b})` }));
     }
     const scale = new Scale(field.low, field.high, top + height, top);

@@ -3,7 +3,7 @@
 import { curves } from "./charts.js";
 import { save, svgText } from "./download.js";
 import { byId, html } from "./elements.js";
-import { Field, MapView } from "./map.js";
+import { changeName, Field, MapView, outputNames } from "./map.js";
 import { Rules } from "./rules.js";
 import { ShapeLayer } from "./shapes.js";
 
@@ -61,12 +61,12 @@ class Still {
   layers() {
     const { names } = this.data;
     const select = /** @type {HTMLSelectElement} */ (byId("layer"));
-    const what = names.ranges ? "mean" : "probability of";
+    const outputs = outputNames(names);
     select.append(
-      ...names.actions.map((name, i) => new Option(`${what} ${name}`, `output ${i}`)),
+      ...outputs.map((name, i) => new Option(name, `output ${i}`)),
       ...(names.ranges || names.branches.length ? [] : [new Option("likeliest action", "likeliest 0")]),
-      ...names.actions.map((name, i) => new Option(`${what} ${name}, before`, `before ${i}`)),
-      ...names.actions.map((name, i) => new Option(`change of ${name}`, `change ${i}`)),
+      ...outputs.map((name, i) => new Option(`${name}, before`, `before ${i}`)),
+      ...outputs.map((_, i) => new Option(changeName(names, i), `change ${i}`)),
     );
     select.value = `output ${names.shown_action}`;
     select.addEventListener("change", () => {

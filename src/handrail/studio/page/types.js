@@ -10,13 +10,13 @@
 /** @typedef {{start: number, end: number, value: number, low: number, high: number}} Bound */
 /** @typedef {{path: KeyPath, text: string, bounds: Bound[]}} RequireLine */
 /** @typedef {{entry: number, line: number, name: string, requirements: RequireLine[], sentences: string[], meets: boolean, notes: string[]}} Card */
-/** @typedef {{title: string, description: string, environment: string, observations: string[], actions: string[], ranges: Pair[] | null, branches: string[], quantity: string, shown_action: number, pass_mark: number | null}} Names */
+/** @typedef {{title: string, description: string, environment: string, observations: string[], actions: string[], ranges: Pair[] | null, noises: Pair[], branches: string[], quantity: string, shown_action: number, pass_mark: number | null}} Names */
 /** @typedef {{across: number, up: number, across_range: Pair, up_range: Pair, at: number[]}} View */
 /** @typedef {{format: "onnx" | "numpy" | "learner", name: string}} ExportFile */
 /** @typedef {{kind: "document", revision: number, text: string, file: string, saved: boolean, can_undo: boolean, can_redo: boolean, author: "editor" | "drawing", exports: ExportFile[]}} Document */
 /** @typedef {{kind: "drawing", revision: number, error: string, line: number, names: Names | null, view: View | null, cards: Card[], shapes: Shape[]}} Drawing */
 /** @typedef {{entry: number, status: "holds" | "proven" | "violated" | "unknown", violation: number | null, state: number[], words: string, influence: string | null}} Verdict */
-/** @typedef {{view: View, columns: number, rows: number, actions: number, values: string}} Map */
+/** @typedef {{view: View, columns: number, rows: number, outputs: number, values: string}} Map */
 /** @typedef {{kind: "held", revision: number, satisfied: boolean, words: string, influence: string, verdicts: Verdict[], conflict: number[], conflict_words: string, conflict_state: number[], seconds: number, map: Map | null, before: Map | null}} Held */
 /** @typedef {{entry: number, margin: number, outline: Pair[]}} Cell */
 /** @typedef {{kind: "proof", revision: number, verdicts: Verdict[], cells: Cell[], words: string}} ProofSeen */
