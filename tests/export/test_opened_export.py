@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import handrail as hr
+from handrail.export.onnx_file import range_in_float32
 from handrail.export.opened_export import open_export
 from handrail.policies import ACTIVATIONS
 from handrail.proof.certificate_file import verify_certificates
@@ -255,9 +256,10 @@ def test_a_slope_of_float32_is_not_one_of_float64(tmp_path: Path) -> None:
 NOISY = {"one": ([-2.0], [2.0]), "two": ([-2.0, -1.0], [2.0, 1.0])}
 
 
+@pytest.mark.parametrize("float32", [False, True])
 @pytest.mark.parametrize("dimensions", NOISY)
 def test_noise_that_depends_on_the_state_is_read_back_and_proven(
-    dimensions: str, tmp_path: Path
+    dimensions: str, float32: bool, tmp_path: Path
 ) -> None:
     low, high = NOISY[dimensions]
     acts = gym.spaces.Box(*np.array([low, high], dtype=np.float32))
@@ -266,35 +268,56 @@ def test_noise_that_depends_on_the_state_is_read_back_and_proven(
     last = len(low) - 1
     rules = [
         hr.AtMost(0.25, hr.Std(last), BOX, name="quiet"),
+        hr.LikelyWithin(0.9, 0, BOX, high=1.9, name="drawn"),
         hr.AtLeast(0.1, hr.Mean(0), hr.Points([0.5, 0.5, 0.5]), name="forward"),
     ]
-    hr.enforce(policy, rules).raise_if_unsatisfied()
+    hr.enforce(policy, rules, selection=hr.Everywhere(margin=1e-3)).raise_if_unsatisfied()
     path = tmp_path / "p.onnx"
-    exported = hr.export_onnx(policy, path, rules, prove=True)
+    exported = hr.export_onnx(policy, path, rules[:2], prove=True, float32=float32)
     assert exported.certificates is not None
     assert exported.certificates.certified
     again = open_export(path).policy
-    assert again.quantity == policy.quantity
-    states = np.random.default_rng(0).uniform(-1.0, 1.0, (50, 3))
-    np.testing.assert_allclose(again.outputs(states), policy.outputs(states), atol=1e-12)
+    assert isinstance(again, hr.VaryingGaussianPolicy)
+    assert str(again.dtype) == ("torch.float32" if float32 else "torch.float64")
+    states = np.random.default_rng(0).uniform(-1.0, 1.0, (50, 3)).astype(np.float32)
+    states64 = states.astype(np.float64)
+    near = 1e-6 if float32 else 1e-12
+    np.testing.assert_allclose(again.outputs(states64), policy.outputs(states64), atol=near)
+    session = onnxruntime.InferenceSession(path)
+    given = states if float32 else states64
+    by_onnx = np.concatenate(session.run(["mean", "std"], {"observations": given}), axis=1)
+    np.testing.assert_allclose(by_onnx, again.outputs(states64), atol=near)
+    assert hr.measure(again, rules).worst_violation < 1e-5
+    certificate = open_export(path).certificate
+    verified = verify_certificates(path, again, rules[:2], content=certificate)
+    assert [one.certified for one in verified] == [True, True]
+    assert json.loads(certificate)["dtype"] == ("float32" if float32 else "float64")
+    if not float32:
+        assert again.quantity == policy.quantity
 
     model = onnx.load(path)
     nodes = model.graph.node
     (added,) = (one for one in nodes if one.op_type == "Add")
     middle = next(one for one in model.graph.initializer if one.name in added.input)
-    other = onnx.numpy_helper.to_array(middle) * 1.5  # larger noise than the range says
-    middle.CopyFrom(onnx.numpy_helper.from_array(other, middle.name))
-    onnx.save(model, path)
-    with pytest.raises(
-        hr.errors.InvalidPolicy, match=r"other outputs than .*deviations in float64"
-    ):
-        open_export(path)
+    known = onnx.numpy_helper.to_array(middle)
+    for other in (known * 1.5, np.nextafter(known, 9.0)):  # other noise than the range says
+        middle.CopyFrom(onnx.numpy_helper.from_array(other.astype(known.dtype), middle.name))
+        onnx.save(model, path)
+        with pytest.raises(
+            hr.errors.InvalidPolicy, match=r"other outputs than .*deviations in their range"
+        ):
+            open_export(path)
 
 
-def test_noise_in_float32_is_another_range(tmp_path: Path) -> None:
-    both = gym.spaces.Box(-1.0, 1.0, (3,)), gym.spaces.Box(-2.0, 2.0, (1,))
-    policy = hr.VaryingGaussianPolicy.mlp(both, hidden=[8], seed=0)
-    path = tmp_path / "p.onnx"
-    hr.export_onnx(policy, path, states=np.zeros((1, 3)), float32=True)
-    with pytest.raises(hr.errors.InvalidPolicy, match="deviations in float64"):
-        open_export(path)
+def test_noise_in_float32_has_a_range_within_its_own_that_float32_has_exactly() -> None:
+    rng = np.random.default_rng(0)
+    most = 10.0 ** rng.uniform(-3.0, 3.0, 1000)
+    least = most * 10.0 ** rng.uniform(-6.0, -0.01, 1000)
+    low, high = range_in_float32(least, most)
+    assert (least <= low).all()
+    assert (high <= most).all()
+    for exact in (low, high, 0.5 * (low + high), 0.5 * (high - low)):
+        np.testing.assert_array_equal(exact.astype(np.float32).astype(np.float64), exact)
+    assert (np.maximum(low - least, most - high) <= 2.5e-7 * most).all()
+    narrow = np.array([1.0]), np.array([1.0 + 1e-9])
+    np.testing.assert_array_equal(range_in_float32(*narrow), narrow)

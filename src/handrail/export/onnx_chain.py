@@ -148,43 +148,45 @@ class OnnxChain:
             if list(node.input) == [at] and self._attributes(node) == {"axis": -1}:
                 return ChainOutputs(parts, PROBABILITY)
         raise self.refusal(
-            "other outputs than logits and their softmax, means (with deviations in float64) or "
-            "values"
+            "other outputs than logits and their softmax, means (with deviations in their range) "
+            "or values"
         )
 
     def _noise(self, at: str, outputs: Sequence[str]) -> MeanAndStd | None:
         """Means, and deviations (most + least)/2 + (most - least)/2 · tanh, kept in their range.
 
-        Of exactly these numbers, as float64 has them: what float32 rounds them to is another range.
+        Of exactly these numbers: rounded ones would be of another range.
         """
         kinds = [one.op_type for one in self._left]
         if kinds not in ([*_NOISE, "Clip"], [*_NOISE, "Max", "Min"]):
             return None
-        split, tanh, product, total, *ends = self._left
+        split, tanh, product, total, *_, last = self._left
         attributes = self._attributes(split) == {"axis": 1, "num_outputs": 2}
         if not attributes or list(split.input) != [at] or tanh.input[0] != split.output[1]:
             return None
         half = self._combined("Mul", 2, tanh.output[0])
         middle = self._combined("Add", 3, product.output[0])
-        least, most = self._ends_of_noise(total.output[0])
-        if half is None or middle is None or least is None or most is None:
+        ends = self._ends_of_noise(total.output[0])
+        if half is None or middle is None or ends is None:
             return None
-        exact = np.array_equal(middle, 0.5 * (least + most)) and middle.dtype == np.float64
+        least, most = (one.astype(np.float64) for one in ends)
+        exact = np.array_equal(middle, 0.5 * (least + most))
         if not exact or not np.array_equal(half, 0.5 * (most - least)):
             return None
-        if list(outputs) != [split.output[0], ends[-1].output[0]]:
+        if list(outputs) != [split.output[0], last.output[0]]:
             return None
         return MeanAndStd(tuple(least.tolist()), tuple(most.tolist()))
 
-    def _ends_of_noise(self, at: str) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+    def _ends_of_noise(self, at: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Of several dimensions a vector each; of one, ONNX has numbers."""
         if self._left[4].op_type == "Max":
             least = self._combined("Max", 4, at)
-            return least, self._combined("Min", 5, self._left[4].output[0])
+            most = self._combined("Min", 5, self._left[4].output[0])
+            return None if least is None or most is None else (least, most)
         given, *names = self._left[4].input
         known = [self._constants.get(name) for name in names]
         if given != at or len(known) != 2 or any(one is None or one.size != 1 for one in known):
-            return None, None
+            return None
         low, high = (np.reshape(one, 1) for one in known if one is not None)
         return low, high
 

@@ -118,13 +118,27 @@ class _WithStd(nn.Module):
     def __init__(self, module: nn.Module, quantity: MeanAndStd, dtype: torch.dtype) -> None:
         super().__init__()
         self.network = module
-        self.register_buffer("least", torch.tensor(quantity.least, dtype=dtype))
-        self.register_buffer("most", torch.tensor(quantity.most, dtype=dtype))
+        ends = np.array([quantity.least, quantity.most])
+        if dtype == torch.float32:
+            ends = range_in_float32(*ends)
+        self.register_buffer("least", torch.tensor(ends[0], dtype=dtype))
+        self.register_buffer("most", torch.tensor(ends[1], dtype=dtype))
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         mean, noise = self.network(observations).chunk(2, dim=-1)
         middle, half = 0.5 * (self.least + self.most), 0.5 * (self.most - self.least)
         return mean, (middle + half * torch.tanh(noise)).clamp(self.least, self.most)
+
+
+def range_in_float32(least: Array, most: Array) -> Array:
+    """The widest range (2, n) in this one whose ends, middle and half width float32 has exactly.
+
+    Then the file computes nothing but what its numbers say, and it can be read back. A range that
+    is narrower than float32 can tell apart stays as it is.
+    """
+    step = 2.0 * np.spacing(most.astype(np.float32)).astype(np.float64)
+    within = np.stack([np.ceil(least / step), np.floor(most / step)]) * step
+    return np.where(within[0] < within[1], within, np.stack([least, most]))
 
 
 def _running(subject: Exportable, float32: bool) -> tuple[Any, str, Callable[[Array], Array]]:
