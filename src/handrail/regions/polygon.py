@@ -7,6 +7,7 @@ So edges cross or they do not, and triangles leave no gap: a proof on them is on
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import final
@@ -214,12 +215,11 @@ class Polygon:
 
     def _surrounds(self, points: Array) -> Mask:
         """Around which points it goes: a ray from there crosses an odd number of edges."""
-        starts, ends = (one[:, :, None] for one in self._edges)
-        x, y = points.T
-        rising = ends[:, 1] - starts[:, 1]
-        shares = (y - starts[:, 1]) / np.where(rising == 0.0, 1.0, rising)
-        crossed = x < starts[:, 0] + shares * (ends[:, 0] - starts[:, 0])
-        crossed &= (starts[:, 1] <= y) != (ends[:, 1] <= y)  # never along it
+        edges, (x, y) = self._edges, points.T
+        left, bottom = (edges.starts[:, axis, None] for axis in (0, 1))
+        shares = (y - bottom) / edges.rising
+        crossed = x < left + shares * edges.ways[:, 0, None]
+        crossed &= (bottom <= y) != (edges.ends[:, 1, None] <= y)  # never along it
         odd: Mask = np.logical_xor.reduce(crossed, axis=0)
         return odd
 
@@ -227,7 +227,7 @@ class Polygon:
         """The nearest point of the polygon to each of the points (n, 2)."""
         result = np.array(points, dtype=np.float64)
         for some in _blocks(np.flatnonzero(~self._surrounds(points))):
-            candidates = _nearest_on_edges(points[some], *self._edges)
+            candidates = self._edges.nearest(points[some])
             ways = points[some] - candidates
             closest = np.hypot(ways[..., 0], ways[..., 1]).argmin(axis=0)
             each = np.arange(len(some))
@@ -239,7 +239,7 @@ class Polygon:
     def intervals(self, along: int, at: float) -> list[tuple[float, float]]:
         """Where a line along one coordinate, at a value of the other, runs inside."""
         crossings = []
-        for start, end in zip(*self._edges, strict=True):
+        for start, end in zip(self._edges.starts, self._edges.ends, strict=True):
             low, high = start[1 - along], end[1 - along]
             if (low <= at) != (high <= at):
                 share = (at - low) / (high - low)
@@ -251,38 +251,22 @@ class Polygon:
     def _touches(self, points: Array) -> Mask:
         """Which points are as near to the boundary as rounding can tell."""
         scaled = self._scaling.forth(points)
-        starts, ends = (self._scaling.forth(one) for one in self._edges)
-        gaps = np.abs(scaled - _nearest_on_edges(scaled, starts, ends)).max(axis=2)
+        edges = _Edges(
+            self._scaling.forth(self._edges.starts), self._scaling.forth(self._edges.ends)
+        )
+        gaps = np.abs(scaled - edges.nearest(scaled)).max(axis=2)
         near: Mask = gaps.min(axis=0) <= self._scaling.slack
         return near
 
     @cached_property
-    def _edges(self) -> tuple[Array, Array]:
-        """Where they start and where they end, (m, 2) each."""
-        return self._ordered, np.roll(self._ordered, -1, axis=0)
+    def _edges(self) -> _Edges:
+        return _Edges(self._ordered, np.roll(self._ordered, -1, axis=0))
 
 
 def _area(vertices: Array) -> float:
     """Positive for vertices in counter-clockwise order."""
     x, y = (vertices - vertices[0]).T
     return 0.5 * float(x @ np.roll(y, -1) - y @ np.roll(x, -1))
-
-
-def _nearest_on_edges(points: Array, starts: Array, ends: Array) -> Array:
-    """Of each of m edges the point that is nearest to each of the points (n, 2): (m, n, 2)."""
-    ways = ends - starts
-    lengths = np.abs(ways).max(axis=1)
-    along = ways / lengths[:, None]
-    from_starts = points - starts[:, None]
-    shares = (from_starts[..., 0] * along[:, :1] + from_starts[..., 1] * along[:, 1:]) / (
-        (along * along).sum(axis=1) * lengths
-    )[:, None]
-    shares = np.clip(shares, 0.0, 1.0)[:, :, None]
-    # From the nearer end, so that both ends are reached without rounding.
-    before = starts[:, None] + shares * ways[:, None]
-    after = ends[:, None] - (1.0 - shares) * ways[:, None]
-    result: Array = np.where(shares < 0.5, before, after)
-    return result
 
 
 def _blocks(indices: Indices) -> list[Indices]:
@@ -299,3 +283,47 @@ def _refuse_repeated(vertices: Array) -> None:
             f"{vertices[again[0]].tolist()}. List each vertex once; the polygon closes by itself.",
             about="Polytope",
         )
+
+
+@final
+@dataclass(frozen=True)
+class _Edges:
+    """Of a polygon, and what is the same whatever points are asked about.
+
+    Attributes:
+        starts: (m, 2).
+        ends: (m, 2).
+    """
+
+    starts: Array
+    ends: Array
+
+    @cached_property
+    def ways(self) -> Array:
+        """From start to end (m, 2)."""
+        return self.ends - self.starts
+
+    @cached_property
+    def rising(self) -> Array:
+        """How far each goes up (m, 1); 1 where it does not."""
+        rising = self.ways[:, 1:]
+        return np.where(rising == 0.0, 1.0, rising)
+
+    @cached_property
+    def _along(self) -> tuple[Array, Array]:
+        """Directions (m, 2) and what products with them are divided by (m, 1)."""
+        lengths = np.abs(self.ways).max(axis=1)
+        along = self.ways / lengths[:, None]
+        return along, ((along * along).sum(axis=1) * lengths)[:, None]
+
+    def nearest(self, points: Array) -> Array:
+        """Of each edge the point that is nearest to each of the points (n, 2): (m, n, 2)."""
+        along, lengths = self._along
+        from_starts = points - self.starts[:, None]
+        shares = (from_starts[..., 0] * along[:, :1] + from_starts[..., 1] * along[:, 1:]) / lengths
+        shares = np.minimum(np.maximum(shares, 0.0), 1.0)[:, :, None]
+        # From the nearer end, so that both ends are reached without rounding.
+        before = self.starts[:, None] + shares * self.ways[:, None]
+        after = self.ends[:, None] - (1.0 - shares) * self.ways[:, None]
+        result: Array = np.where(shares < 0.5, before, after)
+        return result
