@@ -10,7 +10,7 @@ import torch
 import handrail as hr
 from handrail.enforcement.rail import weights_of
 from handrail.learning.keeper import Keeper, Terms
-from handrail.settings import ADVICE_AT_FIRST, LITTLE_ALWAYS
+from handrail.settings import ADVICE_AT_FIRST, ADVICE_ONCE, LITTLE_ALWAYS
 
 SPACES = gym.spaces.Box(-1.0, 1.0, (3,)), gym.spaces.Discrete(2)
 STATES = np.array([[0.5, 0.0, 0.0], [-0.5, 0.0, 0.0]])
@@ -106,3 +106,18 @@ def test_advice_fades_for_learners_with_gentle_updates() -> None:
     assert reaches[10:] == [ADVICE_AT_FIRST.last] * 2
     one_sided = Keeper(fresh(), SPACES, Terms.of(RULES[:1]))
     assert one_sided.reach() == LITTLE_ALWAYS.first
+
+
+def test_regions_say_themselves_where_they_hold() -> None:
+    """Points are examples of a rule; to learners with gentle updates, regions are none."""
+    around = [hr.Box(state - 0.1, state + 0.1) for state in STATES[:2]]
+    regions = [hr.AtLeast(0.8, action, box) for action, box in enumerate(around)]
+    on_regions = Keeper(fresh(), SPACES, Terms.of(regions))
+    assert on_regions.reach() == LITTLE_ALWAYS.first
+    on_regions.learned_from(np.zeros((4, 3)))
+    assert on_regions.reach() == LITTLE_ALWAYS.last
+    with_points = Keeper(fresh(), SPACES, Terms.of([*RULES, regions[0]]))
+    assert with_points.reach() == LITTLE_ALWAYS.first
+    # A tube leaves nothing to learn but what is inside of it.
+    tube = [hr.Between(0.3, 0.7, 0, around[0])]
+    assert Keeper(fresh(), SPACES, Terms.of(tube)).reach() == ADVICE_ONCE.first

@@ -54,6 +54,26 @@ def test_what_is_written_behind_its_back_is_found_by_the_numbers() -> None:
     assert not acting.is_unchanged()
 
 
+def test_it_is_looked_at_again_before_every_rollout() -> None:
+    part: Any = network()
+    acting = ActingNetwork(part)
+    with torch.no_grad():
+        part[0].weight += 1.0
+    assert not acting.is_unchanged()
+    acting.look_again()
+    assert acting.seems_unchanged()
+    assert acting.is_unchanged()
+    part[2].bias.data[0] += 1e-6  # the new numbers are those that are compared with
+    assert not acting.is_unchanged()
+    part[2] = nn.Linear(4, 5)  # another layer
+    part[0].weight.data = torch.zeros(2, 3)  # other numbers in another shape
+    acting.look_again()
+    assert acting.is_unchanged()
+    with torch.no_grad():
+        part[2].weight[0, 0] += 1.0
+    assert not acting.seems_unchanged()
+
+
 @pytest.mark.parametrize("behind_its_back", [False, True])
 def test_a_change_while_it_acts_ends_the_training(behind_its_back: bool) -> None:
     class Spoil(BaseCallback):

@@ -80,6 +80,23 @@ def test_which_are_allowed() -> None:
     )
 
 
+def test_points_are_met_as_images_are_seen() -> None:
+    """Those that differ from a point in a single number are none."""
+    images = np.random.default_rng(0).integers(0, 255, (3, 3, 20, 20), dtype=np.uint8)
+    images[2] = images[1]
+    images[2, 1, 7, 7] += 1
+    held = [hr.Prefer(1, over=0, by=0.1, where=hr.Points(images[:2].astype(np.float64)))]
+    allowed = AllowedActions(held, 3)
+    np.testing.assert_array_equal(
+        allowed.at(images), [[False, True, True], [False, True, True], [True, True, True]]
+    )
+    assert allowed.are_everywhere(np.array([1, 2]))
+    assert not allowed.are_everywhere(np.array([1, 0]))
+    zero = AllowedActions([hr.Prefer(1, over=0, by=0.1, where=hr.Points([[0.0, 0.1]]))], 2)
+    seen = np.array([[-0.0, 0.1]], dtype=np.float32)
+    np.testing.assert_array_equal(zero.at(seen), [[False, True]])
+
+
 @pytest.mark.parametrize("algorithm", [DQN, QRDQN])
 def test_no_random_step_goes_against_a_constraint(algorithm: Any) -> None:
     log = Log()

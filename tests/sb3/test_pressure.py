@@ -13,7 +13,7 @@ from stable_baselines3.common.logger import configure
 
 import handrail as hr
 from handrail.constraints.expansion import expand
-from handrail.enforcement.targets import Targets
+from handrail.enforcement.linearisation import Targets
 from handrail.sb3.callback import Handrail
 from handrail.sb3.policy import policy_of
 from handrail.sb3.pressure import shortfall_gradient

@@ -196,6 +196,8 @@ class Keeper:
 
     def _follow_noise(self) -> None:
         """Whoever trains the policy changes its noise, too, and with it what is asked of means."""
+        if not isinstance(self.policy, GaussianPolicy):  # of no other can it be moved
+            return
         if self._bounds_by_noise() != self._moved_bounds:
             self.enforcer = self._rail.enforcer = self._made_enforcer()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import final
 
 import torch
@@ -21,11 +21,24 @@ class ActingNetwork:
 
     def __init__(self, part: nn.Module) -> None:
         self._part = part
-        self._tensors = _tensors(part)
+        self._copy(_tensors(part))
+
+    def look_again(self) -> None:
+        """As it is now it acts from here; asked before every rollout."""
+        now = _tensors(self._part)
+        if not _are(now, self._tensors) or _shapes(now) != _shapes(self._copies):
+            self._copy(now)
+            return
         with torch.no_grad():
-            self._copies = [one.clone() for one in self._tensors]
+            torch._foreach_copy_(self._copies, now)  # all of them in one call
+        self._versions = list(map(_version, self._counted))
+
+    def _copy(self, tensors: list[Tensor]) -> None:
+        self._tensors = tensors
+        with torch.no_grad():
+            self._copies = [one.clone() for one in tensors]
         # Not counted of tensors made for inference.
-        self._counted = [one for one in self._tensors if not one.is_inference()]
+        self._counted = [one for one in tensors if not one.is_inference()]
         self._versions = list(map(_version, self._counted))
 
     def seems_unchanged(self) -> bool:
@@ -50,6 +63,15 @@ def parts_of(network: nn.Module) -> list[nn.Module]:
     for part in parts:  # which grows meanwhile
         parts += [one for one in part._modules.values() if one is not None]
     return parts
+
+
+def _are(some: list[Tensor], others: list[Tensor]) -> bool:
+    """Whether these are the very same."""
+    return len(some) == len(others) and all(map(is_, some, others))
+
+
+def _shapes(tensors: list[Tensor]) -> list[torch.Size]:
+    return list(map(Tensor.size, tensors))
 
 
 def _tensors(network: nn.Module) -> list[Tensor]:

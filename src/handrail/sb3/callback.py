@@ -274,10 +274,14 @@ class Handrail(BaseCallback):
 
     def _note(self, holding: Holding) -> None:
         """Of the policy that acts from here."""
-        self._acting = ActingNetwork(acting_part(self.model.policy))
+        if self._acting is None:
+            self._acting = ActingNetwork(acting_part(self.model.policy))
+        else:
+            self._acting.look_again()
         self._history.append(holding)
+        record = self.logger.record
         for name, value in holding.logged().items():
-            self.logger.record(f"handrail/{name}", value)
+            record(f"handrail/{name}", value)
 
 
 def _refuse_several(callback: object) -> None:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from typing_extensions import override
@@ -18,11 +19,12 @@ from handrail.sb3.observations import states_of
 _STEPS = 1000
 
 
-def present_states(model: BaseAlgorithm) -> Array | None:
+def present_states(model: BaseAlgorithm) -> NDArray[Any] | None:
     """Those (n, *observation_shape) that its environments are in now, before any normalising.
 
-    Before its first step those in which episodes begin, since `learn` has reset the environments;
-    None if it was never called.
+    As they are observed, on the memory of the model where that is one array: images are large, and
+    this may be asked at every step. Before its first step those in which episodes begin, since
+    `learn` has reset the environments; None if it was never called.
     """
     normalised = model.get_vec_normalize_env() is not None
     seen: Any = model._last_original_obs if normalised else model._last_obs
@@ -32,7 +34,7 @@ def present_states(model: BaseAlgorithm) -> Array | None:
         once: Any = {name: part[None] for name, part in seen.items()}
     else:
         once = seen[None]
-    return states_of(model.observation_space, once).astype(np.float64)
+    return states_of(model.observation_space, once)
 
 
 class Experience(ABC):

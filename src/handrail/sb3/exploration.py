@@ -7,7 +7,7 @@ never takes that other one, and with this neither does chance: it draws uniforml
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -15,14 +15,18 @@ from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
-from handrail._types import Array, Mask
+from handrail._types import Mask
 from handrail.constraints import Constraint, Prefer
 from handrail.errors import InvalidArgument
-from handrail.regions import Points
+from handrail.regions import Place, Points
 from handrail.sb3.experience import present_states
 
 _HOOKED = "_sample_action"  # all actions of a training come from there
 _NOT_SAVED = "_excluded_save_params"
+
+_A_FEW = 64  # numbers of a state
+
+_Inside = Callable[[NDArray[Any]], Mask]
 
 
 @final
@@ -35,31 +39,60 @@ class AllowedActions:
     """
 
     def __init__(self, constraints: Sequence[Constraint], n_actions: int) -> None:
-        self._preferred = [one for one in constraints if isinstance(one, Prefer)]
+        preferred = [one for one in constraints if isinstance(one, Prefer)]
         self._n_actions = n_actions
+        self._forbidden = [
+            (_inside_of(one.where), _forbidden_by(one, n_actions)) for one in preferred
+        ]
+        self._somewhere = np.any([np.zeros(n_actions), *(one for _, one in self._forbidden)], 0)
 
-    def at(self, states: Array) -> Mask:
-        """At states (n, *observation_shape): (n, n_actions)."""
+    def are_everywhere(self, actions: NDArray[Any]) -> bool:
+        """Whether none of the actions (n,) is forbidden at any state: no state need be known."""
+        return not self._somewhere[actions].any()
+
+    def at(self, states: NDArray[Any]) -> Mask:
+        """At states (n, *observation_shape) of any precision: (n, n_actions)."""
         flat = states.reshape(len(states), -1)
         allowed = np.ones((len(flat), self._n_actions), dtype=bool)
-        for one in self._preferred:
-            inside = _inside(one, flat)
-            if one.over == "all":
-                others = np.arange(self._n_actions) != one.action
-                allowed[np.ix_(inside, others)] = False
-            else:
-                allowed[inside, one.over] = False
+        for inside, forbidden in self._forbidden:
+            allowed &= ~(inside(flat)[:, None] & forbidden)
         return allowed
 
 
-def _inside(constraint: Prefer, flat: Array) -> Mask:
-    """Which states (n, n_coordinates) it speaks of; points are met as the model sees them."""
-    where = constraint.where
-    if not isinstance(where, Points):
-        return where.contains(flat)
-    points = where.states.reshape(len(where.states), -1).astype(np.float32)
-    inside: Mask = (flat.astype(np.float32)[:, None] == points).all(axis=2).any(axis=1)
-    return inside
+def _forbidden_by(constraint: Prefer, n_actions: int) -> Mask:
+    """Which actions (n_actions,) are not taken where it speaks."""
+    every = np.arange(n_actions)
+    others: Mask = every != constraint.action
+    only: Mask = every == constraint.over
+    return others if constraint.over == "all" else only
+
+
+def _inside_of(where: Place) -> _Inside:
+    """Which of some states (n, n_coordinates) a place has: (n,)."""
+    if isinstance(where, Points):
+        return _Met(where)
+    return lambda flat: where.contains(flat.astype(np.float64, copy=False))
+
+
+@final
+class _Met:
+    """Which states are points, as the model sees them: in float32.
+
+    Asked at every step, of images too: a few of their numbers tell nearly all states from a point.
+    """
+
+    def __init__(self, where: Points) -> None:
+        self._points = where.states.reshape(len(where.states), -1).astype(np.float32)
+        some = slice(None, None, -(-self._points.shape[1] // _A_FEW))
+        self._some, self._of_points = some, self._points[:, some]
+
+    def __call__(self, flat: NDArray[Any]) -> Mask:
+        maybe = (flat[:, self._some].astype(np.float32)[:, None] == self._of_points).all(axis=2)
+        met: Mask = maybe.any(axis=1)
+        for number in np.flatnonzero(met):
+            same = self._points[maybe[number]] == flat[number].astype(np.float32)
+            met[number] = same.all(axis=1).any()
+        return met
 
 
 @final
@@ -108,6 +141,8 @@ class KeptExploration:
 
     def _put_right(self, actions: NDArray[Any]) -> NDArray[Any]:
         model: Any = self._model
+        if self._allowed.are_everywhere(actions):
+            return actions.copy()
         states = present_states(model)
         assert states is not None  # it acts
         allowed = self._allowed.at(states)

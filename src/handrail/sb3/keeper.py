@@ -7,6 +7,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import final
 
+import numpy as np
 from numpy.typing import ArrayLike
 from stable_baselines3.common.base_class import BaseAlgorithm
 from torch import nn
@@ -47,7 +48,9 @@ class ModelKeeper:
         self._shown, self._wrapper = policy_by(model.policy, model), normalisation_of(model)
         policy = raw_policy(self._shown, self._wrapper)
         spaces = model.observation_space, model.action_space
-        self._keeper = Keeper(policy, spaces, terms, starts=present_states(model))
+        begin = present_states(model)
+        starts = None if begin is None else begin.astype(np.float64)
+        self._keeper = Keeper(policy, spaces, terms, starts)
         front = normaliser_in(policy.module)
         self.normalisation = (
             None
