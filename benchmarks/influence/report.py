@@ -20,7 +20,7 @@ _NAMES: dict[Arm, str] = {
     "plain": "plain",
     "rail": "rail",
     "reach_10": "rail, reach=10",
-    "little_reach": "rail, reach=0.001 (0.0001 at first)",
+    "advice": "rail, as advice (reach 10, after ten rollouts 0.1)",
     "cloning": "cloning before",
     "cloning_and_pull": "cloning before, pull during",
     "penalty": "reward penalty",
@@ -119,9 +119,11 @@ def _one_sided_section(study: Study, results: Results) -> str:
         "verdict",
         "influence of the first holding",
         "of a later one",
+        "at other visited states: of the first",
+        "of a later one",
         "worst violation of any acting policy",
     ]
-    right = [False] * 4 + [True] * 8
+    right = [False] * 4 + [True] * 10
     table = markdown_table(header, [_one_sided_cells(row, results) for row in told], right)
     return f"""Each set is true, and says nothing of some side of the choice. Scores are those of \
 the end: of `Reinforce` the last 100 episodes, of PPO those that end in the last fifth of its \
@@ -129,8 +131,10 @@ steps. Differences are taken seed by seed; the interval is a bias-corrected boot
 "Not below": noise alone could make it as low. A score says little of how far knowledge reached: \
 what moves the policy elsewhere may happen to be right there. So the influence is shown beside it: \
 how much a probability changes on average at references where nothing was said, before any \
-experience and in a later holding. On MountainCar all arms of PPO, plain too, also earn what the \
-car's energy grows by, for it never arrives otherwise; scores are the task's.
+experience and in a later holding; with PPO also at states that are visited, are not constrained \
+and are no references: those of the first rollout, and those of the rollout before a holding. \
+On MountainCar all arms of PPO, plain too, also earn what the car's energy grows by, for it never \
+arrives otherwise; scores are the task's.
 
 {_verdicts(told, results)}
 
@@ -151,6 +155,8 @@ def _one_sided_cells(row: Row, results: Results) -> list[str]:
         _verdict(row, results),
         _average([run.first_influence for run, _ in pairs]),
         _average([run.influence for run, _ in pairs]),
+        _average([run.first_visited for run, _ in pairs]),
+        _average([run.visited for run, _ in pairs]),
         _worst([run for run, _ in pairs]),
     ]
 

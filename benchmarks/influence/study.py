@@ -25,7 +25,7 @@ _LUNAR_LANDER_PPO_LONG = LUNAR_LANDER_PPO.lasting(150_000)
 _AS_ADVICE = CARTPOLE_REINFORCE  # where it is shown what one-sided advice for everywhere does
 _INSTEAD: tuple[Arm, ...] = (
     "rail",
-    "little_reach",
+    "advice",
     "plain",
     "cloning",
     "cloning_and_pull",

@@ -36,6 +36,8 @@ class Summary:
         first_influence: of the first holding, before any experience.
         influence: of a later holding, on average.
         failure: in words, of a rail that could not hold.
+        first_visited: the first holding's at states of the first rollout that are no references.
+        visited: a later one's at such states of the rollout before it, on average.
     """
 
     episodes: int
@@ -52,6 +54,8 @@ class Summary:
     first_influence: float | None
     influence: float | None
     failure: str | None
+    first_visited: float | None = None  # lines of before it was looked at have none
+    visited: float | None = None
 
     @classmethod
     def read(cls, result: Mapping[str, Any]) -> Summary:
@@ -76,6 +80,8 @@ def summary_of(run: Training, setting: Setting) -> Summary:
         first_influence=run.first_influence,
         influence=run.influence,
         failure=run.failure,
+        first_visited=run.first_visited,
+        visited=run.visited,
     )
 
 

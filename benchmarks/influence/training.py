@@ -23,6 +23,7 @@ from benchmarks.influence.places import Places
 from benchmarks.influence.setting import Setting
 from benchmarks.influence.shaped_reward import shaping_of
 from benchmarks.influence.supervision import Supervised
+from benchmarks.influence.witness import Witness
 from benchmarks.ppo.scores import Scores, Stopped
 from handrail import CategoricalPolicy, Constraint, Policy, Reinforce, measure
 from handrail._types import Array, Mask
@@ -31,20 +32,20 @@ from handrail.enforcement import Enforcement
 from handrail.errors import HandrailError
 from handrail.learning import Record
 from handrail.sb3 import Handrail, policy_of
-from handrail.settings import ADVICE, LITTLE_ALWAYS, Reach
+from handrail.settings import ADVICE, ADVICE_AT_FIRST, Reach
 
 Arm = Literal[
     "plain",
     "rail",
     "reach_10",
-    "little_reach",
+    "advice",
     "cloning",
     "cloning_and_pull",
     "penalty",
     "mask",
     "lagrangian",
 ]
-HELD: dict[Arm, Reach] = {"rail": "auto", "reach_10": ADVICE, "little_reach": LITTLE_ALWAYS}
+HELD: dict[Arm, Reach] = {"rail": "auto", "reach_10": ADVICE, "advice": ADVICE_AT_FIRST}
 
 # Of the pull of demonstrations, of a forbidden action, of dual ascent.
 _PULL, _PRICE, _ASCENT = 1.0, 1.0, 0.5
@@ -73,6 +74,8 @@ class Training:
         first_influence: of the first holding, before any experience: the mean change of a
             probability elsewhere; None where nothing is held.
         influence: of a later holding, on average.
+        first_visited: the first holding's at states of the first rollout that are no references.
+        visited: a later one's at such states of the rollout before it, on average.
         failure: in words, of a rail that could not hold; it ends the training.
     """
 
@@ -85,6 +88,8 @@ class Training:
     steps_broken: int = 0
     first_influence: float | None = None
     influence: float | None = None
+    first_visited: float | None = None
+    visited: float | None = None
     failure: str | None = None
 
 
@@ -223,15 +228,16 @@ def _train_ppo(
     n_actions = int(gym.make(setting.id).action_space.n)  # type: ignore[attr-defined]
     places = Places.of(constraints, n_actions)
     model = _model(setting, places, arm, seed)
-    watch, scores = Watch(places, arm == "mask"), Scores(stop)
-    callbacks = [*_ways(model, constraints, places, arm, seed), watch, scores]
+    watch, scores, witness = Watch(places, arm == "mask"), Scores(stop), Witness(places)
+    ways = _ways(model, constraints, places, arm, seed)
+    rail = next((one for one in ways if isinstance(one, Handrail)), None)
+    around = ways if rail is None else [witness.before, *ways, witness.after]
     failure = None
     try:
-        model.learn(setting.budget, callback=callbacks)
+        model.learn(setting.budget, callback=[*around, watch, scores])
     except HandrailError as error:
         failure = str(error)
     seconds = process_time() - start
-    rail = callbacks[0] if isinstance(callbacks[0], Handrail) else None
     changes = [] if rail is None else [one.influence for one in rail.history]
     return Training(
         scores=tuple(scores.scores),
@@ -243,6 +249,8 @@ def _train_ppo(
         steps_broken=watch.broken,
         first_influence=_mean(changes[:1]),
         influence=_mean(changes[1:]),
+        first_visited=witness.first_change,
+        visited=_mean(witness.changes),
         failure=failure,
     )
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import product
+from typing import Any
+
+import gymnasium as gym
 import numpy as np
 import pytest
+from scipy.linalg import solve_discrete_are
 
 from benchmarks.influence.knowledge import (
     BOXES,
     FULL,
     NOTHING,
+    SMALL_BOXES,
     is_one_sided,
     one_sided,
     sets_of,
 )
 from benchmarks.influence.navigation import DISK, DOWN, LEFT, RIGHT, UP
 from benchmarks.influence.setting import SETTINGS
+from handrail._types import Array
 from handrail.constraints import PlacedConstraint
 from handrail.regions import Box
 
@@ -80,3 +87,29 @@ def test_donts_are_true_of_the_disk(name: str, direction: int) -> None:
     distances = np.linalg.norm(known.states[:, None] + 0.1 * steps, axis=2)
     assert (distances.argmin(axis=1) == direction).all()
     assert np.linalg.norm(known.states, axis=1).min() >= DISK - 1e-9
+
+
+def test_the_wide_boxes_of_the_pole_contradict_a_controller_and_the_small_ones_do_not() -> None:
+    """At a corner, bringing the cart back takes another push than the one that is asked for."""
+    gain = _lqr_gain()
+    for name, agrees in ((BOXES, False), (SMALL_BOXES, True)):
+        right, left = (_corners(*_bounds(one)) for one in sets_of("cartpole")[name])
+        assert bool((right @ gain > 0.0).all() and (left @ gain < 0.0).all()) == agrees
+
+
+def _lqr_gain() -> Array:
+    """Force on the cart per state (4,), of the linearised pole, with costs of one."""
+    pole: Any = gym.make("CartPole-v1").unwrapped
+    turn = pole.length * (4.0 / 3.0 - pole.masspole / pole.total_mass)
+    lean, push = pole.gravity / turn, -1.0 / (pole.total_mass * turn)  # of the angle's speed
+    share = -pole.polemass_length / pole.total_mass  # of that in the cart's
+    flow = np.array([[0, 1, 0, 0], [0, 0, share * lean, 0], [0, 0, 0, 1], [0, 0, lean, 0]])
+    force = np.array([[0.0], [1.0 / pole.total_mass + share * push], [0.0], [push]])
+    a, b = np.eye(4) + pole.tau * flow, pole.tau * force
+    p = solve_discrete_are(a, b, np.eye(4), np.eye(1))
+    gain: Array = -np.linalg.solve(np.eye(1) + b.T @ p @ b, b.T @ p @ a)[0]
+    return gain
+
+
+def _corners(low: Array, high: Array) -> Array:
+    return np.array(list(product(*zip(low, high, strict=True))))

@@ -10,7 +10,7 @@ from benchmarks.influence.study import INSTEAD, ONE_SIDED, Row, Study
 from benchmarks.influence.summary import summary_of
 from benchmarks.influence.training import Training
 
-_TRAINED = Training((1.0, 2.0), (10, 30), 0.5, -1e-3, -2e-3, 4, 1, 0.25, 0.004)
+_TRAINED = Training((1.0, 2.0), (10, 30), 0.5, -1e-3, -2e-3, 4, 1, 0.25, 0.004, 0.3, 0.009)
 
 
 def _one_sided_page(told: dict[int, Training]) -> str:
@@ -39,7 +39,7 @@ def test_the_page_says_where_it_is_below() -> None:
     text = _one_sided_page(worse)
     assert "rail: not below plain on 0 of 1 sets and learners" in text
     assert "| push right | rail | 3 | 401.0 ± 0.8 | 52.0 ± 1.6 | -349.0 (" in text
-    assert "| **below** | 0.250 | 0.004 | -1.0e-03 |" in text
+    assert "| **below** | 0.250 | 0.004 | 0.300 | 0.009 | -1.0e-03 |" in text
 
 
 def test_a_rail_that_gave_up_is_never_fine() -> None:
@@ -49,7 +49,7 @@ def test_a_rail_that_gave_up_is_never_fine() -> None:
     better[2] = replace(_TRAINED, scores=(), ends=(), failure="cannot hold")
     text = _one_sided_page(better)
     assert "rail: not below plain on 0 of 1 sets and learners" in text
-    assert "| **gave up** | 0.250 | 0.004 | -1.0e-03 (1 gave up) |" in text
+    assert "| **gave up** | 0.250 | 0.004 | 0.300 | 0.009 | -1.0e-03 (1 gave up) |" in text
 
 
 def test_the_page_has_a_line_for_every_way() -> None:

@@ -19,7 +19,7 @@ _GUARDED = ("rail", "reach_10", "mask")  # no acting policy breaks a bound in it
 
 @pytest.mark.parametrize(
     "arm",  # held closely as by any other rail, which takes longer
-    [pytest.param(arm, marks=SLOW if arm == "little_reach" else ()) for arm in get_args(Arm)],
+    [pytest.param(arm, marks=SLOW if arm == "advice" else ()) for arm in get_args(Arm)],
 )
 def test_ppo_trains_in_every_way(arm: Arm) -> None:
     known = sets_of("cartpole")[BOXES]
