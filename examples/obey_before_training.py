@@ -19,7 +19,7 @@ from rich.table import Table
 
 import handrail as hr
 from handrail._types import Array
-from handrail.constraints import bound_in_words, state_in_words
+from handrail.constraints import bound_in_words, counted, state_in_words
 from handrail.learning.episode import Start, drawing, play
 from handrail.report.drawing import draw_policy, draw_states, new_figure
 from handrail.report.plane import Plane
@@ -105,10 +105,11 @@ def main() -> None:
     after = hr.measure(policy, rules)
     console.print(table(before, after))
 
+    took = counted(enforcement.iterations, "iteration")
     score_before, score_after = scores(untouched, EPISODES), scores(policy, EPISODES)
     console.print(
         f"\nworst violation {before.worst_violation:+.3f} → {after.worst_violation:+.1e} "
-        f"in {enforcement.iterations} iterations, {milliseconds:.0f} ms"
+        f"in {took}, {milliseconds:.0f} ms"
     )
     console.print(
         f"CartPole-v1, {EPISODES} episodes, no training: average score "
@@ -117,7 +118,7 @@ def main() -> None:
 
     titles = {
         f"before: average score {score_before.mean():.0f}": untouched,
-        f"after {enforcement.iterations} iterations, no training: {score_after.mean():.0f}": policy,
+        f"after {took}, no training: {score_after.mean():.0f}": policy,
     }
     options.picture.parent.mkdir(parents=True, exist_ok=True)
     picture(titles, rules).savefig(options.picture, dpi=150)

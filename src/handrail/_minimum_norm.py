@@ -243,6 +243,10 @@ def _on_active_rows(rows: ScaledRows, signs: Signs) -> tuple[Array, Array]:
     multipliers = np.zeros(len(signs))
     if not len(active):
         return np.zeros(rows.matrix.shape[1]), multipliers
+    if len(active) == 1:  # of unit length, and the most frequent case by far
+        end = rows.lower if signs[active[0]] > 0 else rows.upper
+        multipliers[active] = end[active]
+        return multipliers[active[0]] * rows.matrix[active[0]], multipliers
     q, r, independent = _independent(rows.matrix[active])
     active = active[independent]
     matrix = rows.matrix[active]

@@ -163,7 +163,8 @@ class Fading(BaseModel):
 
 # What "auto" is of constraints that cover both sides of a choice, for learners whose updates are
 # noisy and for those whose updates are gentle; for the latter, of those with room between two
-# bounds; and of one-sided ones (measured: docs/explanation/influence.md).
+# bounds; and of one-sided ones, for the latter also of all other regions (measured:
+# docs/explanation/influence.md).
 ADVICE_ALWAYS = Fading(first=ADVICE, last=ADVICE)
 ADVICE_AT_FIRST = Fading(first=ADVICE, last=0.1, updates=10)
 ADVICE_ONCE = Fading(first=ADVICE, last=LITTLE_REACH)

@@ -21,7 +21,7 @@ def test_check_explains_in_words(handrail: Caller) -> None:
     assert "push right: right >= 0.95 at 9 states (x from -2 to 2, x_dot 0, phi 0.25" in out
     assert "18 rows, kernel condition" in out
     assert (
-        "All constraints can hold together. Every constraint holds after 2 iterations: worst" in out
+        "All constraints can hold together. Every constraint holds after 1 iteration: worst" in out
     )
 
 

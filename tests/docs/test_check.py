@@ -68,7 +68,7 @@ def test_the_demonstration(
     demo.main()
     printed = capsys.readouterr().out
     assert printed.count("≥ 0.95") == 18
-    assert "in 2 iterations" in printed
+    assert "in 1 iteration, " in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert demo.scores(small_policy(4, 2), episodes=2).shape == (2,)
 

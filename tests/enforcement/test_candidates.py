@@ -7,7 +7,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-import torch
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
@@ -17,9 +16,6 @@ from handrail.constraints.expansion import expand
 from handrail.enforcement.candidates import (
     Candidates,
     Sample,
-    Scored,
-    Screen,
-    Turns,
     required_returns,
 )
 from handrail.enforcement.linearisation import Linearisation
@@ -301,13 +297,6 @@ def test_moved_samples_are_others_inside_the_region_and_on_its_border() -> None:
     assert not np.array_equal(moved.states, sample.moved(2).states)
 
 
-def test_samples_take_turns_and_come_again() -> None:
-    turns = Turns(of_unit_square())
-    first, *others = [turns.next() for _ in range(8)]
-    assert len({one.sample.states.tobytes() for one in [first, *others]}) == 8
-    assert turns.next() is first
-
-
 def test_hardly_any_state_of_the_border_is_overlooked() -> None:
     """Held closely: with one fixed sample they broke the bound by up to 0.012.
 
@@ -325,76 +314,3 @@ def test_hardly_any_state_of_the_border_is_overlooked() -> None:
     violations = 0.95 - policy.outputs(border)[:, 1]
     assert (violations > 0.0).mean() <= 2e-3
     assert violations.max() <= 0.006
-
-
-SCREENED = [
-    hr.AtLeast(0.5, 0, hr.Box([-1.0, -1.0], [1.0, 1.0])),
-    hr.AtMost(0.8, {0: 1, 2: 1}, hr.Ball([0.0, 0.5], 0.7)),
-    hr.Between(0.2, 0.6, 1, hr.Polytope([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])),
-    hr.AtLeast(0.1, {0: 1.0, 1: 0.5}, hr.Box([-1.0, -1.0], [1.0, 1.0])),
-    hr.Symmetric(hr.Box([-1.0, -1.0], [1.0, 1.0]), mirror=[-1, 1], swap={0: 2, 2: 0}, within=0.3),
-]
-
-
-def screened_in_full(screen: Screen, policy: hr.CategoricalPolicy) -> Scored:
-    """What a screen should give, from all violations."""
-    measured = screen.sample.measure(policy)
-    return measured.among(screen.is_near(measured) | measured.is_highest)
-
-
-@pytest.mark.parametrize("rule", SCREENED)
-@pytest.mark.parametrize("size", [0.003, 0.03])
-def test_a_screen_finds_what_the_whole_sample_does(rule: hr.Constraint, size: float) -> None:
-    """To the last digit, however it came to the policy."""
-    policy = small_policy(2, 3, sharpness=3.0)
-    rng = np.random.default_rng(0)
-    screen = Screen(Sample.of(expand([rule], policy).regional[0], 400))
-    for _ in range(40):
-        found, all_there_is = screen.near(policy), screened_in_full(screen, policy)
-        assert found.states.tobytes() == all_there_is.states.tobytes()
-        assert found.violations.tobytes() == all_there_is.violations.tobytes()
-        with torch.no_grad():
-            for parameter in policy.parameters:
-                parameter.add_(torch.from_numpy(rng.normal(size=parameter.shape)), alpha=size)
-
-
-def test_a_screen_measures_few_states_of_a_policy_that_has_moved_little(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pytest.importorskip("numba")
-    policy = small_policy(2, 2, sharpness=3.0)
-    rule = hr.AtLeast(0.2, 0, hr.Box([-1.0, -1.0], [1.0, 1.0]))
-    screen = Screen(Sample.of(expand([rule], policy).regional[0], 400))
-    screen.near(policy)
-    with torch.no_grad():
-        policy.parameters[0].add_(1e-6)
-    asked: list[int] = []
-    outputs = hr.CategoricalPolicy.outputs
-
-    def counted(self: hr.CategoricalPolicy, states: ArrayLike) -> Array:
-        asked.append(len(np.asarray(states)))
-        return outputs(self, states)
-
-    monkeypatch.setattr(hr.CategoricalPolicy, "outputs", counted)
-    found = screen.near(policy)
-    assert sum(asked) <= len(found.states) + 10 < 100
-
-
-def test_a_screen_lets_the_policy_say_that_it_is_not_finite() -> None:
-    policy = small_policy(2, 2)
-    screen = Screen(Sample.of(expand([SCREENED[0]], policy).regional[0], 50))
-    screen.near(policy)
-    with torch.no_grad():
-        policy.parameters[0].fill_(np.nan)
-    with pytest.raises(hr.errors.InvalidPolicy, match="not finite"):
-        screen.near(policy)
-
-
-def test_a_screen_starts_over_with_another_network() -> None:
-    rule = SCREENED[0]
-    one, other = (hr.CategoricalPolicy.mlp(spaces(2, 2), hidden=[n]) for n in (8, 9))
-    screen = Screen(Sample.of(expand([rule], one).regional[0], 50))
-    screen.near(one)
-    assert screen.near(other).violations.tobytes() == (
-        screened_in_full(screen, other).violations.tobytes()
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import gymnasium as gym
@@ -11,7 +12,11 @@ import torch
 from torch import nn
 
 import handrail as hr
+from handrail.constraints import expand
 from handrail.enforcement import iteration as enforce_module
+from handrail.enforcement.elsewhere import Elsewhere
+from handrail.enforcement.iteration import enforce_rows
+from handrail.enforcement.references import references_around
 from handrail.errors import SolverFailure
 from tests.conftest import sharpen, small_policy, spaces
 from tests.support import cartpole
@@ -394,3 +399,28 @@ def test_what_a_proof_cannot_be_about_is_said_to_be_measured() -> None:
     agent = hr.Reinforce("CartPole-v1", other, [relation], selection=proving)
     assert agent.first_enforcement is not None
     assert agent.first_enforcement.measured == ("both",)
+
+
+def test_what_is_almost_there_needs_no_new_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a little above 0.95 to it: where another linearisation would end, too."""
+    where = hr.Points([[0.0, 0.0, 0.25, 0.05], [0.3, 0.1, 0.2, 0.5]])
+    rules = [hr.AtMost(0.95, 1, where, name="right")]
+
+    def held(policy: hr.CategoricalPolicy) -> hr.Enforcement:
+        rows = expand(rules, policy).fixed
+        assert rows is not None
+        return enforce_rows(policy, rows, 1e-6, Elsewhere(references_around(rules), 0.1))
+
+    states = np.random.default_rng(0).normal(size=(100, 4))
+    for seed in range(8):
+        policy = hr.CategoricalPolicy.mlp(CARTPOLE, hidden=[64, 64], activation="tanh", seed=seed)
+        hr.enforce(policy, [hr.Between(0.951, 0.954, 1, where)]).raise_if_unsatisfied()
+        other = policy.with_module(deepcopy(policy.module))
+        found = held(policy)
+        with monkeypatch.context() as patch:
+            patch.setattr(enforce_module, "_LITTLE", 0.0)
+            another = held(other)
+        assert (found.iterations, another.iterations) == (1, 2)
+        assert found.satisfied
+        assert found.worst_violation <= 0.0
+        np.testing.assert_allclose(policy.outputs(states), other.outputs(states), atol=1e-5)

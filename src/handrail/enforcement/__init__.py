@@ -6,6 +6,7 @@ from handrail.enforcement.elsewhere import Influence, influence_between
 from handrail.enforcement.enforcer import Enforcer, Memory, make_enforcer
 from handrail.enforcement.exchange import contradiction
 from handrail.enforcement.iteration import Enforcement
+from handrail.enforcement.linearisation import Targets
 from handrail.enforcement.one_step import (
     SafeReturns,
     predict_step,
@@ -26,7 +27,6 @@ from handrail.enforcement.references import (
     read_references,
     references_of_space,
 )
-from handrail.enforcement.targets import Targets
 
 __all__ = [
     "Conflict",

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import final
 
 import numpy as np
@@ -26,7 +25,7 @@ from handrail.constraints import (
     violations_together,
 )
 from handrail.enforcement.linearisation import Linearisation
-from handrail.policies import FusedNetwork, Policy
+from handrail.policies import Policy
 from handrail.settings import MaximumDeviation, MaximumReturn
 from handrail.tangent import PolicyGradient
 
@@ -38,8 +37,8 @@ _CLIMB_STEPS = 8
 # Of the region's size: how far half of a sample is pushed towards the border.
 _PUSHED = 0.5
 
-# Other samples of a region, which take turns. And, of its size, how far their states are moved.
-_TURNS, _MOVED = 8, 0.1
+# Of the region's size: how far states of other samples are moved.
+_MOVED = 0.1
 
 # Of the region's size: how far from it a state counts as right outside.
 _BESIDE = 0.25
@@ -52,12 +51,6 @@ _FIRST_STEP, _DIFFERENCE = 0.1, 1e-5
 # was chosen on, from others now and then more; what it misses, a proof finds.
 _NEAR = 0.05
 
-# Boxes of a region in which changes are bounded: more are tighter, and cost more.
-_PARTS = 8
-
-# Of log-odds, however they were computed.
-_ROUNDING = 1e-9
-
 
 @final
 @dataclass(frozen=True)
@@ -69,8 +62,8 @@ class Scored:
 
     @property
     def highest(self) -> float:
-        """The largest violation."""
-        return float(self.violations.max())
+        """The largest violation; -inf if there is no state."""
+        return float(self.violations.max(initial=-np.inf))
 
     @property
     def violated(self) -> Array:
@@ -80,7 +73,7 @@ class Scored:
     @property
     def is_highest(self) -> Mask:
         """Which states have the largest violation."""
-        result: Mask = self.violations == self.violations.max()
+        result: Mask = self.violations == self.highest
         return result
 
     def among(self, chosen: Mask) -> Scored:
@@ -134,9 +127,8 @@ class Sample:
     def moved(self, seed: int) -> Sample:
         """As many other states: each is moved by chance, beyond the border onto it."""
         chance = np.random.default_rng(seed).uniform(-_MOVED, _MOVED, self.states.shape)
-        return Sample(
-            self.regional, self.regional.region.project(self.states + chance * self.scale)
-        )
+        moved = self.regional.region.project(self.states + chance * self.scale)
+        return Sample(self.regional, moved)
 
     @cached_property
     def scale(self) -> Array:
@@ -153,6 +145,24 @@ class Sample:
         """The violation at every state of the sample."""
         return Scored(self.states, violations_at(policy, self.regional, self.states))
 
+    @cached_property
+    def nearness(self) -> float:
+        """States that violate by more than this, which is negative, are near their bounds."""
+        room = self.regional.room
+        return -_NEAR * (room if np.isfinite(room) else 1.0)
+
+    def is_near(self, scored: Scored) -> Mask:
+        """Which states are so near to their bounds, or beyond, that a climb may lead out."""
+        result: Mask = scored.violations > self.nearness
+        return result
+
+    @cached_property
+    def odds(self) -> Rows | None:
+        """What the constraint says, if it is about the log-odds of some actions."""
+        row = self.regional.row
+        alike = row is not None and row.quantity.adds_up and set(row.weights.flat) == {0.0, 1.0}
+        return row if alike else None
+
     def beside(self, states: Array | None) -> Array:
         """The states of the region that are nearest to those right outside of it (n, …), if any.
 
@@ -161,6 +171,12 @@ class Sample:
         if states is None or states[0].size != len(self.scale):
             return self.states[:0]
         flat = states.reshape(len(states), -1)
+        # No nearer than the box around the region, which rules out nearly all of them.
+        low, high = self.regional.region.bounds
+        outside = np.maximum(low - flat, flat - high) / self.scale
+        flat = flat[outside.max(axis=1) <= _BESIDE]
+        if not len(flat):
+            return self.states[:0]
         nearest = self.regional.region.project(flat)
         close: Mask = (np.abs(nearest - flat) / self.scale).max(axis=1) <= _BESIDE
         found: Array = nearest[close]
@@ -244,139 +260,6 @@ def climb(policy: Policy, starts: Sequence[tuple[Sample, Scored]]) -> list[Score
             )
             best[index] = best[index].or_better(states, there)
     return best
-
-
-@final
-class Screen:
-    """A sample of which only those states are measured that may be near their bounds.
-
-    From the weights then and now it is bounded, box by box, how far the log-odds can have moved
-    since a state was measured. What comes out depends on the present policy alone.
-
-    Args:
-        sample: all of it.
-    """
-
-    def __init__(self, sample: Sample) -> None:
-        self.sample = sample
-        states, parts = sample.states, _parts(sample)
-        self._part = np.concatenate([np.full(len(one), k) for k, one in enumerate(parts)])
-        self._part = self._part[np.argsort(np.concatenate(parts))]  # (n,) of each state
-        self._low = np.stack([states[one].min(axis=0) for one in parts])
-        self._high = np.stack([states[one].max(axis=0) for one in parts])
-        self._network: FusedNetwork | None = None
-        self._log_odds = np.empty((len(states), 2))  # between which they are
-
-    @cached_property
-    def _row(self) -> Rows | None:
-        """What the constraint says, if it is about the log-odds of some actions."""
-        row = self.sample.regional.row
-        alike = row is not None and row.quantity.adds_up and set(row.weights.flat) == {0.0, 1.0}
-        return row if alike else None
-
-    def near(self, policy: Policy) -> Scored:
-        """The states that are violated or nearly so; if there are none, the worst."""
-        network, row = policy.fused(), self._row
-        if network is None or row is None:
-            scored = self.sample.measure(policy)
-            return scored.among(self.is_near(scored) | scored.is_highest)
-        self._follow(network, row)
-        scored = Scored(self.sample.states, self._highest_violations(row))
-        asked = self.is_near(scored) | scored.is_highest
-        known = np.zeros(len(asked), dtype=bool)
-        while asked.any():
-            scored.violations[asked] = self._measured(policy, row, asked)
-            known |= asked
-            # Whatever is not known is at most what it says: done, if the worst of all is known.
-            asked = ~known & (scored.violations > scored.violations[known].max())
-        return scored.among(known & (self.is_near(scored) | scored.is_highest))
-
-    def is_near(self, scored: Scored) -> Mask:
-        """Which states are so near to their bounds, or beyond, that a climb may lead out."""
-        room = self.sample.regional.room
-        result: Mask = scored.violations > -_NEAR * (room if np.isfinite(room) else 1.0)
-        return result
-
-    def _follow(self, network: FusedNetwork, row: Rows) -> None:
-        """The weights have moved."""
-        then, self._network = self._network, network.copy()
-        if then is None or not network.has_shape_of(then):
-            self._forget()
-            return
-        wanted = row.weights[0] == 1.0
-        unit = np.eye(len(wanted))
-        changes = np.stack(
-            [
-                network.changes_since(then, one - other, self._low, self._high)
-                for one, other in product(unit[wanted], unit[~wanted])
-            ]
-        )
-        if not np.isfinite(changes).all():  # whoever measures says what is wrong with the weights
-            self._forget()
-            return
-        # Log-odds of sums of probabilities change by no more than those of any two.
-        least, most = changes[..., 0].min(axis=0), changes[..., 1].max(axis=0)
-        self._log_odds += np.stack([least - _ROUNDING, most + _ROUNDING], axis=1)[self._part]
-
-    def _forget(self) -> None:
-        self._log_odds[:] = -np.inf, np.inf
-
-    def _highest_violations(self, row: Rows) -> Array:
-        """What they are at most (n,)."""
-        with np.errstate(over="ignore"):
-            least, most = (1.0 / (1.0 + np.exp(-self._log_odds))).T
-        highest: Array = np.maximum(row.lower - least, most - row.upper)
-        return highest
-
-    def _measured(self, policy: Policy, row: Rows, asked: Mask) -> Array:
-        """The violations of some states, and their log-odds from now on."""
-        outputs = policy.outputs(self.sample.states[asked])
-        wanted = row.weights[0] == 1.0
-        tiny = np.finfo(np.float64).tiny
-        logs = [np.log(np.maximum(outputs[:, of].sum(axis=1), tiny)) for of in (wanted, ~wanted)]
-        log_odds = (logs[0] - logs[1])[:, None]
-        self._log_odds[asked] = log_odds + _ROUNDING * (1.0 + np.abs(log_odds)) * [-1.0, 1.0]
-        return row.violations((row.weights * outputs).sum(axis=1))
-
-
-def _parts(sample: Sample) -> list[Indices]:
-    """Neighbouring states of a sample, a few times halved across where they extend most."""
-    parts = [np.arange(len(sample.states))]
-    while 2 * len(parts) <= min(_PARTS, len(sample.states)):
-        parts = [half for part in parts for half in _halves(sample.states / sample.scale, part)]
-    return parts
-
-
-def _halves(scaled: Array, part: Indices) -> tuple[Indices, Indices]:
-    widest = np.ptp(scaled[part], axis=0).argmax()
-    order = part[np.argsort(scaled[part, widest], kind="stable")]
-    return order[: len(order) // 2], order[len(order) // 2 :]
-
-
-@final
-class Turns:
-    """Screens of other samples of a region, one after the other.
-
-    A network that is bent until one sample obeys may break a bound between its states.
-
-    Args:
-        sample: that the others are like.
-
-    Attributes:
-        turn: the number of the last one.
-    """
-
-    def __init__(self, sample: Sample) -> None:
-        self.turn = 0
-        self._sample = sample
-        self._screens: dict[int, Screen] = {}
-
-    def next(self) -> Screen:
-        """Known from its last turn, if it has had one."""
-        self.turn = (self.turn + 1) % _TURNS
-        if self.turn not in self._screens:
-            self._screens[self.turn] = Screen(self._sample.moved(self.turn))
-        return self._screens[self.turn]
 
 
 @final

@@ -34,10 +34,9 @@ from handrail.enforcement.conflict import Choices
 from handrail.enforcement.elsewhere import Anchor, Elsewhere
 from handrail.enforcement.enforcer import Enforcer
 from handrail.enforcement.iteration import Enforcement
-from handrail.enforcement.linearisation import Linearisation
+from handrail.enforcement.linearisation import Linearisation, Targets
 from handrail.enforcement.program import factor_of
 from handrail.enforcement.references import References, spread
-from handrail.enforcement.targets import Targets
 from handrail.errors import InvalidPolicy, SolverFailure
 from handrail.policies import Policy
 from handrail.settings import ADVICE

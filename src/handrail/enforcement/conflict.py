@@ -20,7 +20,7 @@ from scipy.optimize import linprog
 from handrail._minimum_norm import CONFLICT_RATIO, scale_rows, solve_minimum_norm
 from handrail._types import Array, Indices
 from handrail.constraints import Expansion, Rows, concatenate, html_table, listed
-from handrail.enforcement.targets import Targets
+from handrail.enforcement.linearisation import Targets
 from handrail.policies import Policy, Quantity
 from handrail.regions import Box
 

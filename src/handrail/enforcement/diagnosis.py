@@ -34,9 +34,8 @@ from handrail.enforcement.conflict import (
     impossible_at_one_state,
     seen_states,
 )
-from handrail.enforcement.linearisation import Linearisation
+from handrail.enforcement.linearisation import Linearisation, Targets
 from handrail.enforcement.program import LeastChange, solve_program
-from handrail.enforcement.targets import Targets
 from handrail.policies import Policy
 from handrail.rulebook import AnyConstraints, constraints_of
 

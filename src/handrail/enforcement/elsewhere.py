@@ -30,6 +30,7 @@ values would grow without end.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -102,7 +103,7 @@ class Anchor:
     @property
     def size(self) -> int:
         """Of y and the worth."""
-        return int(np.prod(self._weights.shape[:2]))
+        return math.prod(self._weights.shape[:2])
 
     def values_of(self, policy: Policy) -> Array:
         """The same coordinates (n, k) of a policy at other weights."""
@@ -111,7 +112,7 @@ class Anchor:
     @cached_property
     def unit(self) -> float:
         """|∇y|². Saturated everywhere, nothing has a gradient: any positive number will do."""
-        return float(np.diag(self.kernel).mean()) or 1.0
+        return float(self.kernel.trace()) / self.size or 1.0
 
     def ridge(self, reach: float) -> float:
         """ρ."""
@@ -121,7 +122,7 @@ class Anchor:
         """The factor of K + ρ; of the last ρ, from memory."""
         if self._factor is None or self._factor[0] != ridge:
             damped = self.kernel.copy()
-            damped[np.diag_indices_from(damped)] += ridge
+            damped.flat[:: len(damped) + 1] += ridge  # its diagonal
             self._factor = ridge, Positive.of(damped)
         return self._factor[1]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, final
 
@@ -26,14 +26,16 @@ from handrail.constraints import (
     concatenate,
     measure_rows,
     violations_at,
+    violations_together,
 )
-from handrail.enforcement.candidates import Candidates, Sample, Scored, Screen, Turns, climb
+from handrail.enforcement.candidates import Candidates, Sample, Scored, climb
 from handrail.enforcement.conflict import Choices
 from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.exchange import Exchange, Found
 from handrail.enforcement.iteration import Enforcement, enforce_rows
+from handrail.enforcement.screen import Screen, Turns
 from handrail.policies import Policy
-from handrail.proof import Budget, CellCache, Certificate, provable_layers
+from handrail.proof import Budget, Certificate, Renewal, provable_layers
 from handrail.settings import (
     Everywhere,
     MaximumDeviation,
@@ -341,14 +343,14 @@ class RegionEnforcer(Enforcer):
         self._expansion = expansion
         self._selection = selection
         self._samples = tuple(Sample.of(one, selection.sample) for one in expansion.regional)
-        self._screens = tuple(Screen(sample) for sample in self._samples)
-        self._turns = tuple(Turns(sample) for sample in self._samples)
-        self._caches = tuple(
-            CellCache(one.constraint.moved_to(one.region, one.name)) for one in expansion.regional
+        self._screen = Screen(self._samples)
+        self._turns = Turns(self._screen)
+        self._proofs = Renewal(
+            [one.constraint.moved_to(one.region, one.name) for one in expansion.regional]
         )
         self._exchange = Exchange(expansion, selection.margin)
         self._measured = _measured(expansion, selection)
-        self._beside: Sequence[Array] = [sample.states[:0] for sample in self._samples]
+        self._beside = _Beside(self._samples)
         self._violation: float | None = None
         self._proven = False
 
@@ -365,8 +367,9 @@ class RegionEnforcer(Enforcer):
     def hold(self, policy: Policy, elsewhere: Elsewhere | None = None) -> Enforcement:
         """By exchange."""
         elsewhere = elsewhere or Elsewhere.unknown()
-        self._beside = [sample.beside(elsewhere.states) for sample in self._samples]
-        result = self._exchange.hold(policy, self._find, self.tolerance, elsewhere)
+        self._beside = _Beside(self._samples, elsewhere.states)
+        with policy.still():
+            result = self._exchange.hold(policy, self._find, self.tolerance, elsewhere)
         if result.satisfied:
             self._violation = result.worst_violation
             self._proven = result.proven
@@ -401,11 +404,11 @@ class RegionEnforcer(Enforcer):
 
     def _search(self, policy: Policy) -> Found:
         """On samples and beside references, and uphill from the worst states."""
-        found = [self._looked_at(policy, index) for index in range(len(self._samples))]
+        found = self._looked_at(policy)
         starts = {
-            index: (one.sample, one.sample.worst(scored, _STATES_A_ROUND))
-            for index, (one, scored) in enumerate(zip(self._screens, found, strict=True))
-            if one.is_near(scored).any()
+            index: (sample, sample.worst(scored, _STATES_A_ROUND))
+            for index, (sample, scored) in enumerate(zip(self._samples, found, strict=True))
+            if sample.is_near(scored).any()
         }
         for index, climbed in zip(starts, climb(policy, list(starts.values())), strict=True):
             found[index] = climbed
@@ -415,22 +418,20 @@ class RegionEnforcer(Enforcer):
         ]
         return Found(violated, max(scored.highest for scored in found))
 
-    def _looked_at(self, policy: Policy, index: int) -> Scored:
-        """Of one region, what is near its bounds; if one sample obeys, on another, or a proof."""
-        found = self._screens[index].near(policy)
-        beside = self._beside[index]
-        if len(beside):
-            violations = violations_at(policy, self._samples[index].regional, beside)
-            found = found.together_with(Scored(beside, violations))
+    def _looked_at(self, policy: Policy) -> list[Scored]:
+        """What is near the bounds of each region; if one sample obeys, on another, or a proof."""
+        found = self._screen.near(policy)
+        for index, scored in self._beside.measure(policy).items():
+            found[index] = found[index].together_with(scored)
         proof_follows = self._selection.prove and self._selection.on_unproven == "refuse"
-        if found.highest > 0.0 or proof_follows:
+        if proof_follows or max(one.highest for one in found) > 0.0:
             return found
-        return found.together_with(self._turns[index].next().near(policy))
+        others = self._turns.next().near(policy)
+        return [one.together_with(other) for one, other in zip(found, others, strict=True)]
 
     def _prove(self, policy: Policy) -> Found:
         budget = Budget(self._selection.cells, self._selection.seconds)
-        layers = provable_layers(policy)
-        certificates = tuple(one.certify(policy, budget, layers) for one in self._caches)
+        certificates = self._proofs.certify(policy, budget)
         unknown = [one for one in certificates if one.status == "unknown"]
         reason = ""
         if unknown:
@@ -502,12 +503,8 @@ class RegionEnforcer(Enforcer):
             **_pack_states("working", self._exchange.working),
             "violation": np.array(known, dtype=np.float64),
             "proven": np.array([self._proven]),
-            "turns": np.array([one.turn for one in self._turns], dtype=np.int64),
-            **{
-                f"cells.{number}.{key}": value
-                for number, one in enumerate(self._caches)
-                for key, value in one.memory().items()
-            },
+            "turns": np.array([self._turns.turn], dtype=np.int64),
+            **{f"cells.{key}": value for key, value in self._proofs.memory().items()},
         }
 
     @override
@@ -516,16 +513,39 @@ class RegionEnforcer(Enforcer):
         known = tensor(memory, "violation", (None,))
         self._violation = float(known[0]) if len(known) else None
         self._proven = bool(tensor(memory, "proven", (1,), "bool")[0])
-        if "turns" in memory:  # older files have none
-            turns = tensor(memory, "turns", (len(self._turns),), "int64")
-            for one, turn in zip(self._turns, turns, strict=True):
-                one.turn = int(turn)
-        for number, cells in enumerate(self._caches):
-            prefix = f"cells.{number}."
-            own = {
-                key.removeprefix(prefix): memory[key] for key in memory if key.startswith(prefix)
-            }
-            cells.recall(own)
+        if "turns" in memory:  # older files have none, or one for each region
+            self._turns.turn = int(tensor(memory, "turns", (None,), "int64")[0])
+        cells = [key for key in memory if key.startswith("cells.")]
+        self._proofs.recall({key.removeprefix("cells."): memory[key] for key in cells})
+
+
+@final
+@dataclass(frozen=True)
+class _Beside:
+    """States of regions that are right beside references.
+
+    Attributes:
+        samples: of the regions.
+        references: (n, …); None if there are none.
+    """
+
+    samples: Sequence[Sample]
+    references: Array | None = None
+
+    @cached_property
+    def _states(self) -> dict[int, Array]:
+        """By the number of their region."""
+        found = [sample.beside(self.references) for sample in self.samples]
+        return {index: states for index, states in enumerate(found) if len(states)}
+
+    def measure(self, policy: Policy) -> dict[int, Scored]:
+        """Of all regions that have some, by number."""
+        if not self._states:
+            return {}
+        regional = [self.samples[index].regional for index in self._states]
+        violations = violations_together(policy, regional, list(self._states.values()))
+        pairs = zip(self._states.items(), violations, strict=True)
+        return {index: Scored(states, found) for (index, states), found in pairs}
 
 
 def _some_rows(expansion: Expansion, exchange: Exchange, states: Sequence[Array]) -> Rows:

@@ -89,6 +89,7 @@ class Exchange:
             np.zeros((0, one.region.n_coordinates)) for one in expansion.regional
         ]
         self._last_rows: dict[int, tuple[Array, Rows]] = {}  # of a region: its states, their rows
+        self._last_together: tuple[list[Rows], Rows] | None = None
 
     @property
     def working(self) -> tuple[Array, ...]:
@@ -107,7 +108,11 @@ class Exchange:
         blocks = [self._rows_in(index, some) for index, some in enumerate(states) if len(some)]
         if self._expansion.fixed is None and not blocks:
             return None
-        return self._expansion.rows_with(blocks)
+        known = self._last_together
+        if known is None or list(map(id, known[0])) != list(map(id, blocks)):
+            # What rows find out about themselves they know from then on.
+            known = self._last_together = blocks, self._expansion.rows_with(blocks)
+        return known[1]
 
     def _rows_in(self, index: int, states: Array) -> Rows:
         """Of one region: the last ones while its states are the same, as they mostly are."""

@@ -24,7 +24,7 @@ from handrail.enforcement.conflict import (
     nearest_opposite,
 )
 from handrail.enforcement.elsewhere import Elsewhere, Influence
-from handrail.enforcement.linearisation import Linearisation
+from handrail.enforcement.linearisation import Linearisation, Position, Targets
 from handrail.enforcement.program import (
     Geometry,
     LeastChange,
@@ -35,7 +35,6 @@ from handrail.enforcement.program import (
     solve_program,
     strict_solver,
 )
-from handrail.enforcement.targets import Position, Targets
 from handrail.errors import UnsatisfiedConstraints
 from handrail.policies import Policy
 from handrail.proof import Certificate
@@ -58,6 +57,10 @@ _HALVINGS = 12
 # what is asked where it does not). References stand in the way when a step must be cut to less than
 # this part, or when so many iterations were not enough.
 _GENTLY, _SHORT, _PATIENCE = 0.25, 0.3, 10
+
+# What is left of what was asked, as a part of it, up to which the same gradients will do once more:
+# they have changed as little, and to take them anew is most of the work.
+_LITTLE = 0.01
 
 # Other alternatives are tried so often where a constraint leaves a choice.
 _MOST_TRIES = 10
@@ -315,20 +318,23 @@ def _relinearise(
         model = Linearisation(policy, rows, outputs)
         position = targets.position(outputs)
         try:
-            solution, direction = _smallest_change(model, targets, position, asked, elsewhere)
+            program, solution = _smallest_change(model, targets, position, asked, elsewhere)
         except Contradiction as contradiction:
             conflict = contradiction.conflict(rows, policy)
             found = f"No step satisfies all {len(rows)} constraint rows. {conflict}. {REMEDY}"
             return _Failure(found, conflict.rows, _unevenness(policy, rows))
         before = targets.shortfall(position)
+        direction = program.geometry.direction(solution.coefficients)
         step, outputs = _line_search(policy, rows, targets, direction, outputs, before)
+        if step == 1.0 and not _is_done(rows, outputs, tolerance):
+            outputs = _refined(policy, rows, targets, program, position, outputs)
         predicted = rows.violations(targets.predicted_values(position, step * solution.change))
         measured = _worst(rows, outputs)
         active = tuple(rows.labels[i] for i in np.flatnonzero(solution.multipliers))
         history.append(Iteration(float(predicted.max()), measured, step, active))
         # Within the tolerance, one more iteration brings inequalities to the right side of it.
         polished = len(history) > 1 and history[-2].measured_violation <= tolerance
-        if measured <= tolerance and (polished or _all_inside(rows, outputs)):
+        if (measured <= tolerance and polished) or _is_done(rows, outputs, tolerance):
             return None
         if gently:
             _stay_elsewhere(elsewhere, step, targets.is_far(position, asked))
@@ -378,43 +384,68 @@ def _unevenness(policy: Policy, rows: Rows) -> Unevenness | None:
     return Unevenness.of(policy, rows.first_states, MAY_MATTER)
 
 
+@final
+@dataclass(frozen=True)
+class _Program:
+    """Rows to first order, what "smallest" means, and who solves that."""
+
+    model: Linearisation
+    geometry: Geometry
+    solver: Solver
+
+    def solved(self, targets: Targets, position: Position, trust: float) -> ProgramSolution:
+        """Ask for log-odds; where these contradict each other to first order, for outputs."""
+        try:
+            asked = targets.change_in_coordinates(position, trust)
+            return solve_program(self.model, self.geometry, *asked, self.solver)
+        except Contradiction:
+            asked = targets.change_in_values(self.model.values, trust)
+            return solve_program(self.model, self.geometry, *asked, self.solver)
+
+
 def _smallest_change(
     model: Linearisation,
     targets: Targets,
     position: Position,
     trust: float,
     elsewhere: Elsewhere,
-) -> tuple[ProgramSolution, Gradient]:
+) -> tuple[_Program, ProgramSolution]:
     """What is enough to first order, and least elsewhere, as far as that can stay."""
-
-    def solved(geometry: Geometry, solver: Solver) -> tuple[ProgramSolution, Gradient]:
-        solution = _solved(model, geometry, solver, targets, position, trust)
-        return solution, geometry.direction(solution.coefficients)
-
     while elsewhere.matters:
         geometry = LeastInfluence(model, elsewhere.anchor(model), elsewhere.reach)
+        program = _Program(model, geometry, strict_solver)
         try:
-            return solved(geometry, strict_solver)
+            return program, program.solved(targets, position, trust)
         except Contradiction:
             elsewhere.give_way()
-    return solved(LeastChange(model), hard_solver(model))
+    program = _Program(model, LeastChange(model), hard_solver(model))
+    return program, program.solved(targets, position, trust)
 
 
-def _solved(
-    model: Linearisation,
-    geometry: Geometry,
-    solver: Solver,
+def _refined(
+    policy: Policy,
+    rows: Rows,
     targets: Targets,
-    position: Position,
-    trust: float,
-) -> ProgramSolution:
-    """Ask for log-odds; where these contradict each other to first order, for outputs."""
+    program: _Program,
+    begin: Position,
+    outputs: Array,
+) -> Array:
+    """Where only a little is left after a step from `begin`, the same gradients do away with it.
+
+    Returns the outputs at the rows' states after it.
+    """
+    position = targets.position(outputs)
+    left = targets.shortfall(position)
+    if left > _LITTLE * targets.shortfall(begin):
+        return outputs
+    # What is nearly linear in the weights is the coordinate: its slope goes with the gradients.
+    asked = targets.change_in_coordinates(Position(position.coordinate, begin.slope), 1.0)
     try:
-        asked = targets.change_in_coordinates(position, trust)
-        return solve_program(model, geometry, *asked, solver)
+        solution = solve_program(program.model, program.geometry, *asked, program.solver)
     except Contradiction:
-        asked = targets.change_in_values(model.values, trust)
-        return solve_program(model, geometry, *asked, solver)
+        return outputs
+    direction = program.geometry.direction(solution.coefficients)
+    return _line_search(policy, rows, targets, direction, outputs, left)[1]
 
 
 def _line_search(
@@ -450,7 +481,8 @@ def _worst(rows: Rows, outputs: Array) -> float:
     return float(rows.violations(rows.values(outputs)).max())
 
 
-def _all_inside(rows: Rows, outputs: Array) -> bool:
-    """Whether no inequality is violated at all."""
+def _is_done(rows: Rows, outputs: Array, tolerance: float) -> bool:
+    """Whether nothing is violated by more than the tolerance, and no inequality at all."""
     violations = rows.violations(rows.values(outputs))
-    return bool((violations[~rows.is_equality()] <= 0.0).all())
+    inside = violations[~rows.is_equality()] <= 0.0
+    return bool(violations.max() <= tolerance and inside.all())

@@ -12,7 +12,7 @@ from handrail._types import Array, Indices
 from handrail.constraints import Rows, counted, expand, html_table
 from handrail.enforcement.candidates import Candidates
 from handrail.enforcement.conflict import Choices, Contradiction, impossible_at_one_state
-from handrail.enforcement.linearisation import Linearisation
+from handrail.enforcement.linearisation import Linearisation, Targets
 from handrail.enforcement.program import (
     Geometry,
     LeastChange,
@@ -21,7 +21,6 @@ from handrail.enforcement.program import (
     hard_solver,
     solve_program,
 )
-from handrail.enforcement.targets import Targets
 from handrail.errors import InfeasibleConstraints, InvalidArgument
 from handrail.policies import Policy
 from handrail.rulebook import AnyConstraints, constraints_of

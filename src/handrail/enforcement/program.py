@@ -107,7 +107,9 @@ class LeastChange(Geometry):
 
     def kernel(self, working: Indices) -> Array:
         """K on the working rows (n_working, n_working); of those asked for before, from memory."""
-        self._extend(np.setdiff1d(working, self._known))
+        self._extend(np.setdiff1d(working, self._known) if len(self._known) else working)
+        if np.array_equal(working, self._known):  # mostly all rows at once
+            return self._kernel
         order = np.argsort(self._known)
         chosen = order[np.searchsorted(self._known, working, sorter=order)]
         return self._kernel[np.ix_(chosen, chosen)]
@@ -116,11 +118,13 @@ class LeastChange(Geometry):
         """Add rows to the part of the kernel that is known."""
         if not len(new):
             return
-        square = self._model.kernel(new)
-        if len(self._known):
-            cross = self._model.kernel(new, self._known)
+        together = np.concatenate([self._known, new])
+        if not len(self._known) or self._model.multiplies_at_once(len(together)):
+            square = self._model.kernel(together)
+        else:
+            square, cross = self._model.kernel(new), self._model.kernel(new, self._known)
             square = np.block([[self._kernel, cross.T], [cross, square]])
-        self._kernel, self._known = square, np.concatenate([self._known, new])
+        self._kernel, self._known = square, together
 
     def coefficients(self, working: Indices, answer: MinimumNorm) -> Array:
         """The multipliers: most rows need nothing."""
@@ -149,17 +153,22 @@ class LeastInfluence(Geometry):
         self._known = np.zeros(n[0], dtype=bool)
         self._cross = np.zeros(n)  # C, of the known rows
         self._solved = np.zeros(n)  # C (K + ρ)⁻¹
+        self._last: tuple[Indices, Array] | None = None
 
     def matrix(self, working: Indices) -> Array:
-        """F with F Fᵀ = A M⁻¹ Aᵀ on the working rows (n_working, n_working)."""
+        """F with F Fᵀ = A M⁻¹ Aᵀ on the working rows (n_working, n_working); the last is kept."""
+        if self._last is None or not np.array_equal(working, self._last[0]):
+            self._last = working, factor_of(self._metric(working))
+        return self._last[1]
+
+    def _metric(self, working: Indices) -> Array:
         new = working[~self._known[working]]
         if len(new):
             self._cross[new] = self._model.cross(new, self._anchor.functionals)
             self._solved[new] = self._damped.solve(self._cross[new].T).T
             self._known[new] = True
         taken = self._cross[working] @ self._solved[working].T
-        metric = (self._least_change.kernel(working) - 0.5 * (taken + taken.T)) / self._ridge
-        return factor_of(metric)
+        return (self._least_change.kernel(working) - 0.5 * (taken + taken.T)) / self._ridge
 
     def coefficients(self, working: Indices, answer: MinimumNorm) -> Array:
         """λ / ρ."""

@@ -21,7 +21,7 @@ from handrail._minimum_norm import nonnegative_least_squares
 from handrail._storage import tensor
 from handrail._threads import one_thread
 from handrail._types import Array
-from handrail.constraints import Constraint, Regional, Rows, Tolerance, expand
+from handrail.constraints import Constraint, Expansion, Regional, Rows, Tolerance, expand
 from handrail.enforcement.closeness import hold_closely
 from handrail.enforcement.conflict import Choices
 from handrail.enforcement.elsewhere import Elsewhere
@@ -166,7 +166,8 @@ class Rail:
     are advice for everywhere: generalising is a gift, and it steadies a learner whose updates are
     noisy; for learners whose updates are gentle it fades, at once if every constraint has two
     bounds and room between them, as a tube has: in there is all that is left to learn. At once,
-    too, if they are about values, which a learner must find out everywhere. One-sided
+    too, if they are about values, which a learner must find out everywhere. To a gentle learner
+    only points are examples of a rule: other regions say themselves where they hold. One-sided
     ones would only push the policy to that side, so what they ask for stays where they ask for it.
     There is time for that before any experience: what holding moves elsewhere is taken back step by
     step, as `edit` does. But where the policy lives, only a rollout tells. After the first all that
@@ -300,17 +301,19 @@ class Rail:
         if self._reach != "auto":
             return Fading(first=self._reach, last=self._reach)
         if self._auto is None:
-            rows = Choices(expand(self.constraints, policy).rows(per_region=1), policy).rows
-            self._auto = self._chosen_for(rows)
+            self._auto = self._chosen_for(expand(self.constraints, policy), policy)
         return self._auto
 
-    def _chosen_for(self, rows: Rows) -> Fading:
+    def _chosen_for(self, expansion: Expansion, policy: Policy) -> Fading:
         """What "auto" is."""
+        rows = Choices(expansion.rows(per_region=1), policy).rows
         if not cover_both_sides(rows):
             return LITTLE_ALWAYS
-        fades = self._advice.last < ADVICE
-        once = fades and (rows.quantity == VALUE or leave_room_between(rows))
-        return ADVICE_ONCE if once else self._advice
+        if self._advice.last >= ADVICE:  # it does not fade
+            return self._advice
+        if rows.quantity == VALUE or leave_room_between(rows):
+            return ADVICE_ONCE
+        return LITTLE_ALWAYS if expansion.regional else self._advice
 
     def learned_from(self, states: ArrayLike) -> None:
         """Experience arrives: the states (n, *observation_shape) of a rollout."""

@@ -147,6 +147,11 @@ class FusedNetwork:
         pairs = zip(self._weights, other._weights, strict=True)
         return other._front is self._front and all(one.shape == two.shape for one, two in pairs)
 
+    def equals(self, other: FusedNetwork) -> bool:
+        """Whether it is the same network, at the same weights."""
+        pairs = zip(self._weights, other._weights, strict=True)
+        return self.has_shape_of(other) and all(np.array_equal(*pair) for pair in pairs)
+
     def changes_since(self, old: FusedNetwork, functional: Array, low: Array, high: Array) -> Array:
         """Between what (n, 2) functional · outputs has changed, everywhere in n boxes.
 

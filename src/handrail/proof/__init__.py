@@ -1,7 +1,6 @@
 """It holds at every state of a region, or here is one where it does not."""
 
 from handrail.proof.branch_and_bound import Budget, Leaves, Watch
-from handrail.proof.cell_cache import CellCache
 from handrail.proof.certificate import Certificate, Certificates
 from handrail.proof.certificate_file import (
     sealed_certificates,
@@ -12,14 +11,15 @@ from handrail.proof.judgement import certify
 from handrail.proof.margin import at_least, at_most
 from handrail.proof.question import provable_layers
 from handrail.proof.remainder import Remainder
+from handrail.proof.renewal import Renewal
 
 __all__ = [
     "Budget",
-    "CellCache",
     "Certificate",
     "Certificates",
     "Leaves",
     "Remainder",
+    "Renewal",
     "Watch",
     "at_least",
     "at_most",

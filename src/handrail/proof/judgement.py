@@ -42,7 +42,10 @@ from handrail.regions import Cover, Points, Region
 from handrail.rulebook import AnyConstraints, constraints_of
 
 # Cells with more vertices are bounded by linear relaxation, which does not visit them.
-_MANY_VERTICES = 512
+MANY_VERTICES = 512
+
+# What certificates call the bound that visits them.
+VERTEX_BOUND = "vertex bound"
 
 # A violation that is not known to be below this is not bounded at all.
 _NO_BOUND = 1e100
@@ -341,7 +344,7 @@ def _prove(
     covers, extent = ground.covers, ground.extent
     low, high = extent.hull
     simplices = any(len(cover.cells.simplex_coordinates) for cover in covers)
-    many = max(cover.cells.n_vertices for cover in covers) > _MANY_VERTICES
+    many = max(cover.cells.n_vertices for cover in covers) > MANY_VERTICES
     worst, cells, method = dict[str, float](), 0, "range of the outputs"
     near: list[Array] = []
     leaves: list[Leaves] = []
@@ -412,7 +415,7 @@ def _bounders(
             return VertexBound.of(layers, margin)
 
         several = tuple(tuple(bounder(one.margin) for one in some) for some in claim.alternatives)
-        return several, "vertex bound"
+        return several, VERTEX_BOUND
     return _relaxations(layers, claim), "linear relaxation"
 
 

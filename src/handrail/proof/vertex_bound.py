@@ -4,11 +4,15 @@ A difference of outputs d(s) = Σ_i q_i relu(h_i(s)) + k is convex (q_i > 0) plu
 relu(h) ≥ α h for every α in [0, 1], so the concave part is at most affine, and what remains is
 convex: its maximum over a cell is at a vertex, and so is that of a log-sum-exp of several. Units
 whose sign is the same all over a cell are affine there and are folded away as cells become smaller.
+
+The compiled pass is imported where it is used: numba is optional, and slow to import.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
 from typing import final
 
 import numpy as np
@@ -103,6 +107,38 @@ class VertexBound(Bounder):
         worst = at_vertices.argmax(axis=1)
         rows = np.arange(len(worst))
         return Bounds(-at_vertices[rows, worst], vertices[rows, worst])
+
+    @property
+    def is_single(self) -> bool:
+        """Whether `single_bounds` knows it: one difference, where numba is there."""
+        compiled = find_spec("numba") is not None
+        return compiled and len(self.differences) == 1 and bool(self.inward.size)
+
+    def single_bounds(self, cells: Cells) -> Array:
+        """What a single difference leaves of the margin, at least, and at a state of it: (n, 2).
+
+        As `bounds`, narrowed to a few cells at a time; of margins without a `plane_above`.
+        """
+        from handrail.proof import _cell_bounds as compiled
+
+        difference, centres = self.differences[0], cells.centres
+        along = int((np.ptp(centres, axis=0) * self.importance).argmax())
+        return -compiled.highest_on_cells(
+            *self._single,
+            difference @ self.slope,
+            float(difference @ self.intercept + self.constants[0]),
+            cells.vertices(),
+            centres,
+            np.argsort(centres[:, along], kind="stable"),
+            _MIXTURES.ravel(),
+        )
+
+    @cached_property
+    def _single(self) -> tuple[Array, Array, Array]:
+        """Weights (n_coordinates, m) and biases of the units, and what they are multiplied with."""
+        factors = self.differences[0] @ self.outward
+        inward, biases = self.inward.T, self.inward_bias
+        return np.ascontiguousarray(inward), np.ascontiguousarray(biases), factors
 
     def _highest_differences(self, cells: Cells, vertices: Array) -> Array:
         """Above every difference of outputs, at the vertices of each cell: (n, V, n_negative)."""

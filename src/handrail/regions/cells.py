@@ -89,7 +89,7 @@ class Cells:
             result += (inside @ self.simplex.transpose(0, 2, 1)).max(axis=2)
         return result
 
-    def take(self, indices: Indices) -> Cells:
+    def take(self, indices: Indices | Mask) -> Cells:
         """The chosen cells."""
         return Cells(
             self.low[indices],

@@ -6,6 +6,7 @@ forward to the raw outputs. Both in chunks, so that memory never grows with n.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import final
@@ -36,9 +37,8 @@ class Gradient:
 
     def norm(self) -> float:
         """Euclidean length."""
-        return float(
-            torch.stack([part.double().square().sum() for part in self.parts]).sum().sqrt()
-        )
+        lengths = [torch.linalg.vector_norm(part, dtype=torch.float64) for part in self.parts]
+        return math.hypot(*map(float, lengths))
 
 
 def pull_back(policy: Policy, states: ArrayLike, weigh: Weigh) -> Gradient:

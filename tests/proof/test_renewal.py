@@ -1,0 +1,191 @@
+"""Proofs from the cells of the last ones, of several constraints at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import torch
+
+import handrail as hr
+from handrail._types import Array
+from handrail.constraints import PlacedConstraint
+from handrail.proof.branch_and_bound import Budget
+from handrail.proof.question import provable_layers
+from handrail.proof.renewal import CellCache, Renewal
+from handrail.proof.vertex_bound import VertexBound
+from handrail.regions.cells import Cells
+from tests.conftest import spaces
+
+compiled_only = pytest.mark.skipif(find_spec("numba") is None, reason="needs numba")
+
+
+def leaning(low: Sequence[float], high: Sequence[float], name: str) -> PlacedConstraint:
+    return hr.AtLeast(0.6, action=0, where=hr.Box(low, high), name=name)
+
+
+def triangle(name: str, bound: float = 0.4) -> PlacedConstraint:
+    where = hr.Polytope([[0.2, 0.0], [1.0, 0.1], [0.4, 0.9]], (0, 1), {2: (-1.0, 1.0)})
+    return hr.AtMost(bound, action=0, where=where, name=name)
+
+
+CONSTRAINTS = (
+    leaning([-1.0, -0.5, -1.0], [-0.6, 0.5, 1.0], "left"),
+    leaning([-1.0, 0.6, -1.0], [-0.6, 1.0, 1.0], "left, up"),
+    triangle("right"),
+)
+
+
+def obeying(seed: int) -> hr.Policy:
+    """A policy that is held to all of them."""
+    policy = hr.CategoricalPolicy.mlp(spaces(3, 2), hidden=[300], seed=seed)
+    hr.enforce(policy, list(CONSTRAINTS), prove=True).raise_if_unsatisfied()
+    return policy
+
+
+def move(policy: hr.Policy, by: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    with torch.no_grad():
+        for one in policy.parameters:
+            one.add_(by * torch.as_tensor(rng.normal(size=tuple(one.shape)), dtype=one.dtype))
+
+
+def worst_at(policy: hr.Policy, constraint: PlacedConstraint, rng: np.random.Generator) -> float:
+    """The worst violation at many states of the region, corners and border among them."""
+    region = constraint.region
+    assert region is not None
+    low, high = region.bounds
+    inside = region.sample(2000, rng)
+    border = region.project(inside + (high - low) * rng.normal(size=inside.shape))
+    states = np.concatenate([inside, border, region.corners])
+    violated = constraint.violated_at(states, 2)
+    assert violated is not None
+    return float(violated(policy.outputs(states)).max())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_renewed_is_true_of_the_network_of_now(seed: int) -> None:
+    policy, renewal, rng = obeying(seed), Renewal(CONSTRAINTS), np.random.default_rng(seed)
+    verdicts = set()
+    for turn in range(25):
+        for answer, constraint in zip(renewal.certify(policy, Budget()), CONSTRAINTS, strict=True):
+            alone = hr.certify(policy, constraint)
+            assert answer.status == alone.status
+            assert (answer.name, answer.lower, answer.upper) == (
+                alone.name,
+                alone.lower,
+                alone.upper,
+            )
+            verdicts.add(answer.status)
+            worst = worst_at(policy, constraint, rng)
+            if answer.certified:
+                assert worst <= answer.worst_violation <= 0.0
+            else:
+                assert answer.violation is not None
+                assert answer.violation > 0.0
+        move(policy, 0.004, 100 * seed + turn)
+    assert "certified" in verdicts
+
+
+def test_a_network_that_moves_too_far_is_not_certified() -> None:
+    policy, renewal = obeying(0), Renewal(CONSTRAINTS)
+    assert all(one.certified for one in renewal.certify(policy, Budget()))
+    with torch.no_grad():
+        policy.parameters[-1][1] += 30.0
+    first, second, third = renewal.certify(policy, Budget())
+    assert first.status == second.status == "counterexample"
+    assert third.certified
+
+
+def test_weights_that_are_no_numbers_prove_nothing() -> None:
+    policy, renewal = obeying(0), Renewal(CONSTRAINTS)
+    renewal.certify(policy, Budget())
+    with torch.no_grad():
+        policy.parameters[0][0, 0] = np.inf
+    assert {one.status for one in renewal.certify(policy, Budget())} == {"unknown"}
+
+
+def test_another_policy_is_asked_anew() -> None:
+    renewal = Renewal(CONSTRAINTS)
+    renewal.certify(obeying(0), Budget())
+    other = hr.CategoricalPolicy.mlp(spaces(3, 2), hidden=[50, 50], seed=1)
+    answers = renewal.certify(other, Budget())
+    alone = [hr.certify(other, one) for one in CONSTRAINTS]
+    assert [one.status for one in answers] == [one.status for one in alone]
+
+
+def test_what_is_remembered_goes_on_bit_for_bit() -> None:
+    policy, renewal = obeying(1), Renewal(CONSTRAINTS)
+    for turn in range(5):
+        renewal.certify(policy, Budget())
+        move(policy, 0.001, turn)
+    again = Renewal(CONSTRAINTS)
+    again.recall(renewal.memory())
+    for turn in range(5):
+        one, other = renewal.certify(policy, Budget()), again.certify(policy, Budget())
+        for mine, theirs in zip(one, other, strict=True):
+            assert mine.status == theirs.status
+            assert mine.cells == theirs.cells
+            assert (mine.lowest, mine.highest) == (theirs.lowest, theirs.highest)
+        memories = renewal.memory(), again.memory()
+        assert memories[0].keys() == memories[1].keys()
+        assert all(np.array_equal(memories[0][key], memories[1][key]) for key in memories[0])
+        move(policy, 0.001, 10 + turn)
+
+
+def test_the_cells_make_the_region_however_often_it_was_proven() -> None:
+    policy, renewal = obeying(2), Renewal(CONSTRAINTS)
+    for turn in range(10):
+        for answer, constraint in zip(renewal.certify(policy, Budget()), CONSTRAINTS, strict=True):
+            if answer.certified:
+                region = constraint.region
+                assert region is not None
+                volume = sum(float(leaf.cells.volumes.sum()) for leaf in answer.leaves)
+                whole = sum(float(one.volumes.sum()) for one in region.covers())
+                assert volume == pytest.approx(whole, rel=1e-12)
+        move(policy, 0.002, turn)
+
+
+# --- the compiled bound -----------------------------------------------------------------------
+
+
+def some_cells(rng: np.random.Generator, count: int) -> Cells:
+    cells = CellCache(triangle("some")).cells
+    assert cells is not None
+    while len(cells) < count:
+        cells = cells.halves(rng.uniform(0.2, 1.0, 3))
+    return cells
+
+
+def inside(cells: Cells, count: int, rng: np.random.Generator) -> Array:
+    """States of each cell (n, count, n_coordinates): mixtures of vertices."""
+    vertices = cells.vertices()
+    shares = rng.dirichlet(np.full(vertices.shape[1], 0.3), (len(cells), count))
+    return shares @ vertices
+
+
+@compiled_only
+@pytest.mark.parametrize("width", [1, 5, 300])
+def test_the_compiled_bound_is_below_every_state_of_a_cell(width: int) -> None:
+    rng = np.random.default_rng(width)
+    for seed in range(5):
+        policy = hr.CategoricalPolicy.mlp(spaces(3, 2), hidden=[width], seed=seed)
+        move(policy, 0.5, seed)
+        layers = provable_layers(policy)
+        constraint = triangle("some")
+        margin = hr.proof.at_most(constraint.quantity, np.array([1.0, 0.0]), 0.4)
+        bounder, cells = VertexBound.of(layers, margin), some_cells(rng, 37)
+        lowest, somewhere = bounder.single_bounds(cells).T
+        states = inside(cells, 200, rng)
+        flat = states.reshape(-1, 3)
+        margins = margin.of_raw(layers.outputs(flat), flat).reshape(len(cells), -1)
+        assert (lowest <= margins.min(axis=1) + 1e-11).all()
+        assert (lowest <= somewhere + 1e-11).all()
+        centres = margin.of_raw(layers.outputs(cells.centres), cells.centres)
+        assert (somewhere <= centres + 1e-11).all()
+        # Narrowed to fewer cells, it is no worse than with NumPy, narrowed to all of them.
+        around = Cells.boxes(cells.low.min(axis=0)[None], cells.high.max(axis=0)[None])
+        with_numpy = bounder.narrowed(around).bounds(cells).lowest
+        assert np.median(lowest - with_numpy) >= -1e-11
