@@ -48,9 +48,11 @@ class InfluenceCell(Cell):
     @property
     @override
     def known(self) -> Mapping[str, Any]:
-        shaping = shaping_of(self.setting)
+        shaping, setting = shaping_of(self.setting), asdict(self.setting)
+        if not setting["normalised"]:  # lines of before there was a choice do not know it
+            del setting["normalised"]
         return {
-            **asdict(self.setting),
+            **setting,
             **({} if shaping is None else {"shaping": str(shaping.keywords)}),
             "title": None,  # how people call it is nothing to a training
             "options": {key: str(value) for key, value in self.setting.options.items()},

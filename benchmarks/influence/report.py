@@ -206,7 +206,8 @@ def _full_section(study: Study, results: Results) -> str:
     rows = [_full_cells(row, results) for row in study.rows if results.of(row)]
     return f"""All constraints of the bundled file. The first 100 episodes show the head start. \
 Steps to the pass mark (475, 200): until an average of 20 episodes passes it, the median over \
-those seeds that do.
+those seeds that do. *Normalised rewards*: all arms learn from rewards divided by how far returns \
+vary (`VecNormalize(norm_obs=False)`); scores are the task's.
 
 {markdown_table(header, rows, [False] * 3 + [True] * 6)}"""
 
@@ -214,10 +215,11 @@ those seeds that do.
 def _full_cells(row: Row, results: Results) -> list[str]:
     setting, runs = row.setting, results.of(row)
     passed = [run.steps_to_pass for run in runs if run.steps_to_pass is not None]
+    rewards = ", normalised rewards" if setting.normalised else ""
     median = f"{np.median(passed):,.0f} ({len(passed)} of {len(runs)})" if passed else "none"
     return [
         setting.title,
-        f"{_LEARNERS[setting.learner]}, {setting.budget:,} {setting.unit}",
+        f"{_LEARNERS[setting.learner]}{rewards}, {setting.budget:,} {setting.unit}",
         results.arm(row),
         str(len(runs)),
         spread([run.first for run in runs]),

@@ -31,6 +31,8 @@ class Setting:
         learning_rate: of PPO at the beginning; it falls linearly to 0.
         n_envs: of PPO, side by side.
         pass_mark: an average that counts as solved.
+        normalised: whether PPO's rewards are divided by how far returns vary (`VecNormalize`), for
+            all arms; scores are not.
     """
 
     environment: str
@@ -44,11 +46,13 @@ class Setting:
     learning_rate: float = 3e-4
     n_envs: int = 8
     pass_mark: float = 0.0
+    normalised: bool = False
 
     @property
     def name(self) -> str:
         """As files call it."""
-        return f"{self.environment}-{self.learner}-{self.budget}"
+        rewards = "-normalised" if self.normalised else ""
+        return f"{self.environment}-{self.learner}-{self.budget}{rewards}"
 
     @property
     def unit(self) -> str:
@@ -58,6 +62,10 @@ class Setting:
     def lasting(self, budget: int) -> Setting:
         """The same for longer or shorter."""
         return replace(self, budget=budget)
+
+    def with_normalised_rewards(self) -> Setting:
+        """The same learner, to which all tasks pay alike."""
+        return replace(self, normalised=True)
 
     def in_short(self) -> Setting:
         """Enough to see that it runs."""

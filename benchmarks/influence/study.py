@@ -21,6 +21,7 @@ from benchmarks.influence.training import Arm
 SEEDS = range(10)  # settings were chosen on seeds from 100: none of these decided anything
 
 _CARTPOLE_PPO_LONG = CARTPOLE_PPO.lasting(100_000)
+_CARTPOLE_PPO_NORMALISED = _CARTPOLE_PPO_LONG.with_normalised_rewards()
 _LUNAR_LANDER_PPO_LONG = LUNAR_LANDER_PPO.lasting(150_000)
 _AS_ADVICE = CARTPOLE_REINFORCE  # where it is shown what one-sided advice for everywhere does
 _INSTEAD: tuple[Arm, ...] = (
@@ -97,6 +98,7 @@ IN_FULL = Study(
         for setting in (
             CARTPOLE_REINFORCE,
             _CARTPOLE_PPO_LONG,
+            _CARTPOLE_PPO_NORMALISED,
             LUNAR_LANDER_REINFORCE,
             _LUNAR_LANDER_PPO_LONG,
         )

@@ -16,6 +16,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from benchmarks.influence.demonstrations import Demonstrations, Pull, imitate
 from benchmarks.influence.lagrangian import Lagrangian
@@ -265,9 +266,11 @@ def _model(setting: Setting, places: Places, arm: Arm, seed: int) -> PPO | Maska
         shaped = env if shaping is None else shaping(env)
         return Supervised(shaped, places, price) if told else shaped
 
-    env = make_vec_env(
+    env: VecEnv = make_vec_env(
         partial(gym.make, setting.id), n_envs=setting.n_envs, seed=seed, wrapper_class=around
     )
+    if setting.normalised:
+        env = VecNormalize(env, norm_obs=False, gamma=setting.options["gamma"])
     algorithm = MaskablePPO if arm == "mask" else PPO
     return algorithm(
         "MlpPolicy",

@@ -168,7 +168,7 @@ class Fading(BaseModel):
 ADVICE_ALWAYS = Fading(first=ADVICE, last=ADVICE)
 ADVICE_AT_FIRST = Fading(first=ADVICE, last=0.1, updates=10)
 ADVICE_ONCE = Fading(first=ADVICE, last=LITTLE_REACH)
-LITTLE_ALWAYS = Fading(first=0.1 * LITTLE_REACH, last=LITTLE_REACH)
+LITTLE_ALWAYS = Fading(first=LITTLE_REACH, last=LITTLE_REACH)
 
 Reach = Annotated[float, Field(ge=0.0)] | Fading | Literal["auto"]
 """0: only where a constraint speaks; 10 and more: advice for everywhere; "auto": see `Rail`."""
@@ -203,7 +203,7 @@ class _LearningSettings(BaseModel, ABC):
     """How far exact enforcement may move the policy where no constraint speaks: 0 (only where I
     said) to 10 (take it as advice for everywhere); {first: 10, last: 0.001, updates: 20} fades as
     experience arrives. auto is 10 where the constraints cover both sides of a choice, and 0.001
-    (0.0001 before the first step) where they do not."""
+    where they do not."""
     objective: Objective = "returns"
     """What the safe returns of one_step keep small: the returns (the paper) or the change of the
     network (parameters)."""

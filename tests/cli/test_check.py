@@ -84,7 +84,7 @@ def test_check_says_how_far_one_sided_knowledge_reaches(handrail: Caller, tmp_pa
     _, alone, _ = handrail("check", file)
     assert (
         "The constraints are one-sided: some choice has none in its favour, so they move the rest "
-        "as little as they can (reach 0.0001, after 1 update 0.001; as advice for everywhere: "
+        "as little as they can (reach 0.001; as advice for everywhere: "
         "--set reach=10)." in alone
     )
     file.write_text(LEANING.replace("\nsettings:", OTHER_SIDE))

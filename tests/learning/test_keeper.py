@@ -10,7 +10,7 @@ import torch
 import handrail as hr
 from handrail.enforcement.rail import weights_of
 from handrail.learning.keeper import Keeper, Terms
-from handrail.settings import ADVICE_AT_FIRST, ADVICE_ONCE, LITTLE_ALWAYS
+from handrail.settings import ADVICE_AT_FIRST, ADVICE_ONCE, LITTLE_ALWAYS, LITTLE_REACH
 
 SPACES = gym.spaces.Box(-1.0, 1.0, (3,)), gym.spaces.Discrete(2)
 STATES = np.array([[0.5, 0.0, 0.0], [-0.5, 0.0, 0.0]])
@@ -115,7 +115,7 @@ def test_regions_say_themselves_where_they_hold() -> None:
     on_regions = Keeper(fresh(), SPACES, Terms.of(regions))
     assert on_regions.reach() == LITTLE_ALWAYS.first
     on_regions.learned_from(np.zeros((4, 3)))
-    assert on_regions.reach() == LITTLE_ALWAYS.last
+    assert on_regions.reach() == LITTLE_ALWAYS.last == LITTLE_REACH
     with_points = Keeper(fresh(), SPACES, Terms.of([*RULES, regions[0]]))
     assert with_points.reach() == LITTLE_ALWAYS.first
     # A tube leaves nothing to learn but what is inside of it.

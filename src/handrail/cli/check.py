@@ -173,10 +173,10 @@ def _reach_in_words(book: hr.Rulebook, policy: hr.Policy) -> str:
     )
     if book.settings.reach != "auto":
         return f"{sides}; reach is set to {_number(book.settings.reach)}."
-    advice, little = hr.settings.ADVICE, hr.settings.LITTLE_ALWAYS
+    advice, little = hr.settings.ADVICE, hr.settings.LITTLE_REACH
     if both:
         return f"{sides}, so they are advice for everywhere (reach {advice:g})."
-    reach = f"reach {_number(little)}; as advice for everywhere: --set reach={advice:g}"
+    reach = f"reach {little:g}; as advice for everywhere: --set reach={advice:g}"
     return f"{sides}, so they move the rest as little as they can ({reach})."
 
 

@@ -15,11 +15,12 @@ def test_other_settings_or_knowledge_are_another_training() -> None:
     others = [
         replace(first, setting=CARTPOLE_PPO.lasting(10)),
         replace(first, setting=replace(CARTPOLE_PPO, learning_rate=0.1)),
+        replace(first, setting=CARTPOLE_PPO.with_normalised_rewards()),
         replace(first, knowledge="push_left"),
         replace(first, arm="reach_10"),
         replace(first, seed=1),
     ]
-    assert len({one.fingerprint for one in (first, *others)}) == 6
+    assert len({one.fingerprint for one in (first, *others)}) == 7
     renamed = replace(first, setting=replace(CARTPOLE_PPO, title="A pole on a cart"))
     assert renamed.fingerprint == first.fingerprint
 

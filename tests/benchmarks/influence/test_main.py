@@ -23,9 +23,9 @@ def test_studies_share_cells_and_words_choose_among_them() -> None:
     for name in ("one_sided", "full"):
         assert plain <= set(study.chosen([name]))
     assert set(study.chosen(["one_sided", "cartpole", "reinforce", "plain"])) == plain
-    chosen = study.chosen(["full", "cartpole", "ppo", "rail"], 4)
+    chosen = study.chosen(["full", "cartpole", "ppo", "normalised", "rail"], 4)
     assert [cell.name for cell in chosen] == [
-        f"cartpole-ppo-100000-full-rail-{n}" for n in range(4)
+        f"cartpole-ppo-100000-normalised-full-rail-{n}" for n in range(4)
     ]
 
 

@@ -92,3 +92,16 @@ def test_a_training_ends_soon_when_asked_to(setting: Setting) -> None:
 def test_masked_probabilities_are_those_of_what_is_left() -> None:
     acting = masked(np.array([[0.2, 0.2, 0.6]]), np.array([[False, False, True]]))
     np.testing.assert_allclose(acting, [[0.5, 0.5, 0.0]])
+
+
+def test_normalised_rewards_are_learned_from_and_not_scored() -> None:
+    """A policy that begins well earns returns that a fresh critic is far from."""
+    setting = CARTPOLE_PPO.lasting(1024).with_normalised_rewards()
+    assert setting.name.endswith("-normalised")
+    as_paid = train(CARTPOLE_PPO.lasting(1024), (), "plain", 100, lambda: False)
+    found = train(setting, (), "plain", 100, lambda: False)
+    lengths = np.diff([0, *sorted(found.ends)])
+    assert all(score == int(score) for score in found.scores)  # a point a step, as ever
+    assert lengths.sum() <= 1024
+    assert found.scores[:3] == as_paid.scores[:3]  # before the first update
+    assert found.scores != as_paid.scores
