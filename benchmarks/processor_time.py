@@ -14,10 +14,14 @@ from time import process_time
 from typing import Any
 from unittest.mock import patch
 
+import gymnasium as gym
+import numpy as np
+
 from benchmarks.learning.environment_steps import MOST, replay, taped
+from handrail import AtLeast, Box, CategoricalPolicy, edit
 from handrail.enforcement import enforcer, exchange, rail
 from handrail.learning import Reinforce, Seconds, reinforce, update
-from handrail.rulebook import load_rulebook, with_settings
+from handrail.rulebook import AnyConstraints, load_rulebook, with_settings
 from handrail.runs import make_agent
 
 _PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "stages.md"
@@ -32,7 +36,8 @@ def main() -> None:
         patch.object(reinforce, "perf_counter", process_time),
         patch.object(update, "perf_counter", process_time),
     ):
-        page = [_INTRODUCTION, _runs(blocks=10, episodes=10), _regions(updates=40), _WHAT_IS_LEFT]
+        runs, regions = _runs(blocks=10, episodes=10), _regions(updates=40)
+    page = [_INTRODUCTION, runs, regions, _edits(times=5), _WHAT_IS_LEFT]
     _PAGE.write_text("\n\n".join(page) + "\n", encoding="utf-8")
     print(_PAGE.read_text(encoding="utf-8"))
 
@@ -117,6 +122,35 @@ def _regions(updates: int) -> str:
         ratio = (sum(parts) - spent["collecting"]) / spent["collecting"]
         numbers = " | ".join(f"{1e3 * part / updates:.2f}" for part in parts)
         lines.append(f"| {'proof' if prove else 'search'} | {numbers} | **{ratio:.1f}** | < 3 |")
+    return "\n".join(lines)
+
+
+def _edits(times: int) -> str:
+    lines = [
+        "## An edit",
+        "",
+        "Seconds of `edit`, by which a fresh network is made to obey and kept as it was at 2,000 "
+        f"random states: the median of {times} networks.",
+        "",
+        "| what is asked | seconds | asked for |",
+        "| --- | ---: | ---: |",
+    ]
+    env = gym.make("CartPole-v1")
+    states = np.random.default_rng(0).uniform(-1.0, 1.0, (2000, 4)) * [2.4, 2.0, 0.25, 2.0]
+    leaning = Box([-2.0, -1.0, 0.1, 0.0], [2.0, 1.0, 0.2, 1.0])
+    asked: dict[str, AnyConstraints] = {
+        "a box: leaning right, push right": [AtLeast(0.95, 1, leaning)],
+        "the 18 states of Cartpole": "cartpole",
+    }
+    for name, constraints in asked.items():
+        spent = []
+        for seed in range(times + 1):
+            policy = CategoricalPolicy.mlp(env, hidden=[_WIDTH], seed=seed)
+            start = process_time()
+            edit(policy, constraints, references=states)
+            spent.append(process_time() - start)
+        # The first one compiles.
+        lines.append(f"| {name} | **{np.median(spent[1:]):.1f}** | < 2 |")
     return "\n".join(lines)
 
 
