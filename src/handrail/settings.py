@@ -163,12 +163,13 @@ class Fading(BaseModel):
 
 # What "auto" is of constraints that cover both sides of a choice, for learners whose updates are
 # noisy and for those whose updates are gentle; for the latter, of those with room between two
-# bounds; and of one-sided ones, for the latter also of all other regions (measured:
-# docs/explanation/influence.md).
+# bounds; of one-sided ones at points; and of one-sided ones with regions among them, for the latter
+# of all other regions, too (measured: docs/explanation/influence.md).
 ADVICE_ALWAYS = Fading(first=ADVICE, last=ADVICE)
 ADVICE_AT_FIRST = Fading(first=ADVICE, last=0.1, updates=10)
 ADVICE_ONCE = Fading(first=ADVICE, last=LITTLE_REACH)
 LITTLE_ALWAYS = Fading(first=LITTLE_REACH, last=LITTLE_REACH)
+LEAST_AT_FIRST = Fading(first=0.1 * LITTLE_REACH, last=LITTLE_REACH)
 
 Reach = Annotated[float, Field(ge=0.0)] | Fading | Literal["auto"]
 """0: only where a constraint speaks; 10 and more: advice for everywhere; "auto": see `Rail`."""
@@ -203,7 +204,7 @@ class _LearningSettings(BaseModel, ABC):
     """How far exact enforcement may move the policy where no constraint speaks: 0 (only where I
     said) to 10 (take it as advice for everywhere); {first: 10, last: 0.001, updates: 20} fades as
     experience arrives. auto is 10 where the constraints cover both sides of a choice, and 0.001
-    where they do not."""
+    where they do not (with regions among them 0.0001 before the first step)."""
     objective: Objective = "returns"
     """What the safe returns of one_step keep small: the returns (the paper) or the change of the
     network (parameters)."""

@@ -10,7 +10,13 @@ import torch
 import handrail as hr
 from handrail.enforcement.rail import weights_of
 from handrail.learning.keeper import Keeper, Terms
-from handrail.settings import ADVICE_AT_FIRST, ADVICE_ONCE, LITTLE_ALWAYS, LITTLE_REACH
+from handrail.settings import (
+    ADVICE_AT_FIRST,
+    ADVICE_ONCE,
+    LEAST_AT_FIRST,
+    LITTLE_ALWAYS,
+    LITTLE_REACH,
+)
 
 SPACES = gym.spaces.Box(-1.0, 1.0, (3,)), gym.spaces.Discrete(2)
 STATES = np.array([[0.5, 0.0, 0.0], [-0.5, 0.0, 0.0]])
@@ -105,7 +111,9 @@ def test_advice_fades_for_learners_with_gentle_updates() -> None:
     assert reaches[0] == ADVICE_AT_FIRST.first
     assert reaches[10:] == [ADVICE_AT_FIRST.last] * 2
     one_sided = Keeper(fresh(), SPACES, Terms.of(RULES[:1]))
-    assert one_sided.reach() == LITTLE_ALWAYS.first
+    assert one_sided.reach() == LITTLE_ALWAYS.first == LITTLE_REACH
+    one_sided.learned_from(np.zeros((4, 3)))
+    assert one_sided.reach() == LITTLE_REACH
 
 
 def test_regions_say_themselves_where_they_hold() -> None:
@@ -113,11 +121,11 @@ def test_regions_say_themselves_where_they_hold() -> None:
     around = [hr.Box(state - 0.1, state + 0.1) for state in STATES[:2]]
     regions = [hr.AtLeast(0.8, action, box) for action, box in enumerate(around)]
     on_regions = Keeper(fresh(), SPACES, Terms.of(regions))
-    assert on_regions.reach() == LITTLE_ALWAYS.first
+    assert on_regions.reach() == LEAST_AT_FIRST.first < LITTLE_REACH
     on_regions.learned_from(np.zeros((4, 3)))
-    assert on_regions.reach() == LITTLE_ALWAYS.last == LITTLE_REACH
+    assert on_regions.reach() == LEAST_AT_FIRST.last == LITTLE_REACH
     with_points = Keeper(fresh(), SPACES, Terms.of([*RULES, regions[0]]))
-    assert with_points.reach() == LITTLE_ALWAYS.first
+    assert with_points.reach() == LEAST_AT_FIRST.first
     # A tube leaves nothing to learn but what is inside of it.
     tube = [hr.Between(0.3, 0.7, 0, around[0])]
     assert Keeper(fresh(), SPACES, Terms.of(tube)).reach() == ADVICE_ONCE.first

@@ -173,10 +173,11 @@ def _reach_in_words(book: hr.Rulebook, policy: hr.Policy) -> str:
     )
     if book.settings.reach != "auto":
         return f"{sides}; reach is set to {_number(book.settings.reach)}."
-    advice, little = hr.settings.ADVICE, hr.settings.LITTLE_REACH
+    advice, regions = hr.settings.ADVICE, any(_on_region(one) for one in book.constraints)
+    little = hr.settings.LEAST_AT_FIRST if regions else hr.settings.LITTLE_ALWAYS
     if both:
         return f"{sides}, so they are advice for everywhere (reach {advice:g})."
-    reach = f"reach {little:g}; as advice for everywhere: --set reach={advice:g}"
+    reach = f"reach {_number(little)}; as advice for everywhere: --set reach={advice:g}"
     return f"{sides}, so they move the rest as little as they can ({reach})."
 
 
@@ -187,6 +188,8 @@ def _cover_both_sides(book: hr.Rulebook, policy: hr.Policy) -> bool:
 
 def _number(reach: float | hr.settings.Fading) -> str:
     if isinstance(reach, hr.settings.Fading):
+        if reach.first == reach.last:
+            return f"{reach.first:g}"
         updates = hr.constraints.counted(reach.updates, "update")
         return f"{reach.first:g}, after {updates} {reach.last:g}"
     return f"{reach:g}"

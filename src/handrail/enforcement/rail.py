@@ -49,6 +49,7 @@ from handrail.settings import (
     ADVICE,
     ADVICE_ALWAYS,
     ADVICE_ONCE,
+    LEAST_AT_FIRST,
     LITTLE_ALWAYS,
     Fading,
     OnUnproven,
@@ -168,7 +169,8 @@ class Rail:
     bounds and room between them, as a tube has: in there is all that is left to learn. At once,
     too, if they are about values, which a learner must find out everywhere. To a gentle learner
     only points are examples of a rule: other regions say themselves where they hold. One-sided
-    ones would only push the policy to that side, so what they ask for stays where they ask for it.
+    ones would only push the policy to that side, so what they ask for stays where they ask for it,
+    of regions as closely as can be at first, of points less so, for which weights grow less.
     There is time for that before any experience: what holding moves elsewhere is taken back step by
     step, as `edit` does. But where the policy lives, only a rollout tells. After the first all that
     was held is taken back, what was learned is kept, and the policy held anew, closely where it
@@ -307,13 +309,14 @@ class Rail:
     def _chosen_for(self, expansion: Expansion, policy: Policy) -> Fading:
         """What "auto" is."""
         rows = Choices(expansion.rows(per_region=1), policy).rows
+        little = LEAST_AT_FIRST if expansion.regional else LITTLE_ALWAYS
         if not cover_both_sides(rows):
-            return LITTLE_ALWAYS
+            return little
         if self._advice.last >= ADVICE:  # it does not fade
             return self._advice
         if rows.quantity == VALUE or leave_room_between(rows):
             return ADVICE_ONCE
-        return LITTLE_ALWAYS if expansion.regional else self._advice
+        return little if expansion.regional else self._advice
 
     def learned_from(self, states: ArrayLike) -> None:
         """Experience arrives: the states (n, *observation_shape) of a rollout."""
