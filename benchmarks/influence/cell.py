@@ -65,7 +65,8 @@ class InfluenceCell(Cell):
     @override
     def code(self) -> tuple[str, ...]:
         if self.setting.learner == "ppo":
-            return HOLDING_MODELS if self.arm in HELD else ()
+            edited = HOLDING if self.arm == "mask_and_edit" else ()
+            return HOLDING_MODELS if self.arm in HELD else edited
         return (*(HOLDING if self.arm in HELD else ()), *_REINFORCE)
 
     @override

@@ -32,6 +32,7 @@ _INSTEAD: tuple[Arm, ...] = (
     "cloning_and_pull",
     "penalty",
     "mask",
+    "mask_and_edit",
     "lagrangian",
 )
 

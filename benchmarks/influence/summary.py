@@ -38,6 +38,7 @@ class Summary:
         failure: in words, of a rail that could not hold.
         first_visited: the first holding's at states of the first rollout that are no references.
         visited: a later one's at such states of the rollout before it, on average.
+        final_score: of the last policy by itself, where it is another than the one that learned.
     """
 
     episodes: int
@@ -56,6 +57,7 @@ class Summary:
     failure: str | None
     first_visited: float | None = None  # lines of before it was looked at have none
     visited: float | None = None
+    final_score: float | None = None
 
     @classmethod
     def read(cls, result: Mapping[str, Any]) -> Summary:
@@ -82,6 +84,7 @@ def summary_of(run: Training, setting: Setting) -> Summary:
         failure=run.failure,
         first_visited=run.first_visited,
         visited=run.visited,
+        final_score=run.final_score,
     )
 
 

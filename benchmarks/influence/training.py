@@ -15,6 +15,7 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
@@ -26,7 +27,7 @@ from benchmarks.influence.shaped_reward import shaping_of
 from benchmarks.influence.supervision import Supervised
 from benchmarks.influence.witness import Witness
 from benchmarks.ppo.scores import Scores, Stopped
-from handrail import CategoricalPolicy, Constraint, Policy, Reinforce, measure
+from handrail import CategoricalPolicy, Constraint, Policy, Reinforce, edit, measure
 from handrail._types import Array, Mask
 from handrail.constraints import measure_fresh
 from handrail.enforcement import Enforcement
@@ -44,8 +45,10 @@ Arm = Literal[
     "cloning_and_pull",
     "penalty",
     "mask",
+    "mask_and_edit",
     "lagrangian",
 ]
+MASKED: tuple[Arm, ...] = ("mask", "mask_and_edit")
 HELD: dict[Arm, Reach] = {"rail": "auto", "reach_10": ADVICE, "advice": ADVICE_AT_FIRST}
 
 # Of the pull of demonstrations, of a forbidden action, of dual ascent.
@@ -57,6 +60,7 @@ STRENGTHS: dict[Arm, tuple[float, ...]] = {  # of the ways that have any
     "lagrangian": (_LIMIT, _ASCENT),
 }
 _FRESH = 20_000
+_EVALUATION, _EPISODES = 1_000, 40  # the seed and the episodes of a last policy by itself
 
 
 @final
@@ -70,6 +74,7 @@ class Training:
         seconds: of one core, for training and what it needed before.
         worst_violation: of any policy that acted; None where nothing is held.
         final_violation: of the last policy by itself; None where nothing is known.
+        final_score: of the last policy by itself, where it is another than the one that learned.
         steps_in_places: steps at states of constrained regions, of PPO.
         steps_broken: of these, those whose acting policy broke a bound there.
         first_influence: of the first holding, before any experience: the mean change of a
@@ -91,6 +96,7 @@ class Training:
     influence: float | None = None
     first_visited: float | None = None
     visited: float | None = None
+    final_score: float | None = None
     failure: str | None = None
 
 
@@ -229,13 +235,15 @@ def _train_ppo(
     n_actions = int(gym.make(setting.id).action_space.n)  # type: ignore[attr-defined]
     places = Places.of(constraints, n_actions)
     model = _model(setting, places, arm, seed)
-    watch, scores, witness = Watch(places, arm == "mask"), Scores(stop), Witness(places)
+    watch, scores, witness = Watch(places, arm in MASKED), Scores(stop), Witness(places)
     ways = _ways(model, constraints, places, arm, seed)
     rail = next((one for one in ways if isinstance(one, Handrail)), None)
     around = ways if rail is None else [witness.before, *ways, witness.after]
     failure = None
     try:
         model.learn(setting.budget, callback=[*around, watch, scores])
+        if arm == "mask_and_edit":
+            _edit(model, constraints)
     except HandrailError as error:
         failure = str(error)
     seconds = process_time() - start
@@ -252,14 +260,31 @@ def _train_ppo(
         influence=_mean(changes[1:]),
         first_visited=witness.first_change,
         visited=_mean(witness.changes),
+        final_score=_score(model, setting) if arm == "mask_and_edit" else None,
         failure=failure,
     )
+
+
+def _edit(model: PPO | MaskablePPO, constraints: Sequence[Constraint]) -> None:
+    """Make what has learned behind a mask obey by itself, and stay as it is where it lives."""
+    observations = model.rollout_buffer.observations  # of the last rollout: (time, environment, …)
+    visited = observations.reshape(-1, observations.shape[-1]).astype(np.float64)
+    edit(policy_of(model), list(constraints), references=visited)
+
+
+def _score(model: PPO | MaskablePPO, setting: Setting) -> float:
+    """Of its policy without a mask, drawing as it does while it learns."""
+    env = make_vec_env(setting.id, n_envs=setting.n_envs, seed=_EVALUATION)
+    scores, _ = evaluate_policy(
+        model, env, _EPISODES, deterministic=False, return_episode_rewards=True
+    )
+    return float(np.mean(scores))
 
 
 def _model(setting: Setting, places: Places, arm: Arm, seed: int) -> PPO | MaskablePPO:
     """Under supervision where the arm needs that."""
     price = _PRICE if arm == "penalty" else 0.0
-    told = arm in ("penalty", "mask", "lagrangian")
+    told = arm in ("penalty", *MASKED, "lagrangian")
     shaping = shaping_of(setting)
 
     def around(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
@@ -271,7 +296,7 @@ def _model(setting: Setting, places: Places, arm: Arm, seed: int) -> PPO | Maska
     )
     if setting.normalised:
         env = VecNormalize(env, norm_obs=False, gamma=setting.options["gamma"])
-    algorithm = MaskablePPO if arm == "mask" else PPO
+    algorithm = MaskablePPO if arm in MASKED else PPO
     return algorithm(
         "MlpPolicy",
         env,

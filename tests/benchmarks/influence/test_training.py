@@ -10,11 +10,11 @@ import pytest
 from benchmarks.influence.knowledge import BOXES, sets_of
 from benchmarks.influence.setting import CARTPOLE_PPO, CARTPOLE_REINFORCE, Setting
 from benchmarks.influence.supervision import Supervised
-from benchmarks.influence.training import HELD, Arm, masked, train
+from benchmarks.influence.training import HELD, MASKED, Arm, masked, train
 from benchmarks.ppo.scores import Stopped
 
 SLOW = pytest.mark.slow
-_GUARDED = ("rail", "reach_10", "mask")  # no acting policy breaks a bound in its place
+_GUARDED = ("rail", "reach_10", *MASKED)  # no acting policy breaks a bound in its place
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_ppo_trains_in_every_way(arm: Arm) -> None:
     assert len(found.scores) == len(found.ends)
     if arm in _GUARDED:
         assert found.steps_broken == 0
-    if arm in ("plain", "penalty", "mask", "lagrangian"):  # the others balance from the first step
+    if arm in ("plain", "penalty", *MASKED, "lagrangian"):  # the others balance from the first step
         assert found.steps_in_places > 0
     if arm == "plain":
         assert found.steps_broken == found.steps_in_places
@@ -42,7 +42,9 @@ def test_ppo_trains_in_every_way(arm: Arm) -> None:
     else:
         assert found.worst_violation is None
         assert found.first_influence is None
-        assert found.final_violation > 1e-5  # a mask is no part of the policy
+        # A mask is no part of the policy; an edit makes it one.
+        assert (found.final_violation <= 1e-5) is (arm == "mask_and_edit")
+    assert (found.final_score is not None) is (arm == "mask_and_edit")
 
 
 def test_what_a_mask_forbids_is_never_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
