@@ -83,7 +83,7 @@ def test_held_at_what_is_shown_it_would_be_violated() -> None:
     hr.enforce(network, RULES).raise_if_unsatisfied()  # at the numbers that it is shown
     hr.Reinforce(env, network).learn(episodes=20, progress_bar=False)
     assert network.outputs(FALLING[None])[0, 1] < 0.06
-    assert network.outputs(shown(env, FALLING)[None])[0, 1] > 0.3
+    assert network.outputs(shown(env, FALLING)[None])[0, 1] > 0.2  # four times what is allowed
 
 
 @pytest.mark.parametrize("seed", range(3))
