@@ -255,7 +255,7 @@ bound if the distribution that acted there does; a mask is part of what acts, bu
 policy. Whoever is seldom in a constrained place breaks little there: steps are of all seeds. \
 *Then `edit`*: what has learned behind the mask is made to obey by itself at the end, with the \
 states of its last rollout as references; only there is the final policy another than the one that \
-acted last, and scored once more (40 episodes).
+acted last, and scored once more (40 episodes). An edit that gives up leaves the policy as it was.
 
 {markdown_table(header, rows, [False] * 2 + [True] * 9)}"""
 
@@ -272,7 +272,7 @@ def _instead_cells(row: Row, results: Results) -> list[str]:
         *(spread([run.tenths[number] for run in runs]) for number in (0, 4, 9)),
         f"{inside:,}",
         f"{broken / inside:.2%}" if inside else "-",
-        f"{max(finals):+.1e}" if finals else "-",
+        f"{max(finals):+.1e}{_gave_up(runs)}" if finals else "-",
         spread([run.final_score for run in runs]),
         _seconds(runs),
     ]
@@ -288,10 +288,13 @@ def spread(values: Sequence[float | None]) -> str:
 
 
 def _worst(runs: Sequence[Summary]) -> str:
-    failed = sum(run.failure is not None for run in runs)
     known = [run.worst_violation for run in runs if run.worst_violation is not None]
-    worst = f"{max(known):+.1e}" if known else "-"
-    return f"{worst} ({failed} gave up)" if failed else worst
+    return (f"{max(known):+.1e}" if known else "-") + _gave_up(runs)
+
+
+def _gave_up(runs: Sequence[Summary]) -> str:
+    failed = sum(run.failure is not None for run in runs)
+    return f" ({failed} gave up)" if failed else ""
 
 
 def _average(values: Sequence[float | None]) -> str:

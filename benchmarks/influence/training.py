@@ -82,7 +82,7 @@ class Training:
         influence: of a later holding, on average.
         first_visited: the first holding's at states of the first rollout that are no references.
         visited: a later one's at such states of the rollout before it, on average.
-        failure: in words, of a rail that could not hold; it ends the training.
+        failure: in words, of a rail that could not hold, which ends the training, or of an edit.
     """
 
     scores: tuple[float, ...]
@@ -269,7 +269,7 @@ def _edit(model: PPO | MaskablePPO, constraints: Sequence[Constraint]) -> None:
     """Make what has learned behind a mask obey by itself, and stay as it is where it lives."""
     observations = model.rollout_buffer.observations  # of the last rollout: (time, environment, …)
     visited = observations.reshape(-1, observations.shape[-1]).astype(np.float64)
-    edit(policy_of(model), list(constraints), references=visited)
+    edit(policy_of(model), list(constraints), references=visited).raise_if_refused()
 
 
 def _score(model: PPO | MaskablePPO, setting: Setting) -> float:
