@@ -19,7 +19,6 @@ from handrail.enforcement.rail import cover_both_sides
 NOTHING = "nothing"  # the set of whoever knows nothing
 FULL = "full"  # the bundled file's points
 BOXES = "boxes"  # as much on boxes, where a state that is visited can lie
-SMALL_BOXES = "small_boxes"  # the same where a controller agrees with it at every corner
 
 _RANDOM_HALVES = 2
 
@@ -45,11 +44,7 @@ def is_one_sided(constraints: Sequence[Constraint], n_actions: int) -> bool:
 def _two_sided(environment: str) -> Sets:
     if environment not in _BOXES:
         return {}
-    known: Sets = {
-        FULL: load_rulebook(_FILES[environment]).constraints,
-        BOXES: _BOXES[environment](),
-    }
-    return {**known, SMALL_BOXES: _cartpole_boxes(1.0, 0.5)} if environment == "cartpole" else known
+    return {FULL: load_rulebook(_FILES[environment]).constraints, BOXES: _BOXES[environment]()}
 
 
 # Parts of what a file says
@@ -113,17 +108,13 @@ def _cartpole() -> Sets:
     )
 
 
-def _cartpole_boxes(far: float = 2.0, fast: float = 1.0) -> tuple[Constraint, ...]:
+def _cartpole_boxes() -> tuple[Constraint, ...]:
     """A pole that leans and falls on: push to where it leans.
 
-    Not quite true in the corners of wide boxes: where the cart is far off and fast, LQR leans the
-    pole the other way, to bring it back.
-
-    Args:
-        far: where the cart may be, at most.
-        fast: how fast it may be.
+    Not quite true in the corners: where the cart is far off and fast, LQR leans the pole the other
+    way, to bring it back.
     """
-    low, high = np.array([-far, -fast, 0.1, 0.0]), np.array([far, fast, 0.2, 1.0])
+    low, high = np.array([-2.0, -1.0, 0.1, 0.0]), np.array([2.0, 1.0, 0.2, 1.0])
     return (
         AtLeast(0.95, 1, Box(low, high), "leaning right"),
         AtLeast(0.95, 0, Box(-high, -low), "leaning left"),
