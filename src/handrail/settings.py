@@ -163,13 +163,14 @@ class Fading(BaseModel):
 
 # What "auto" is of constraints that cover both sides of a choice, for learners whose updates are
 # noisy and for those whose updates are gentle; for the latter, of those with room between two
-# bounds; of one-sided ones at points; and of one-sided ones with regions among them, for the latter
-# of all other regions, too (measured: docs/explanation/influence.md).
+# bounds. Of one-sided ones for the former; and for the latter at points, and of regions, one-sided
+# or not (measured: docs/explanation/influence.md).
 ADVICE_ALWAYS = Fading(first=ADVICE, last=ADVICE)
 ADVICE_AT_FIRST = Fading(first=ADVICE, last=0.1, updates=10)
 ADVICE_ONCE = Fading(first=ADVICE, last=LITTLE_REACH)
+LEAST_AT_FIRST = Fading(first=0.01 * LITTLE_REACH, last=LITTLE_REACH)
 LITTLE_ALWAYS = Fading(first=LITTLE_REACH, last=LITTLE_REACH)
-LEAST_AT_FIRST = Fading(first=0.1 * LITTLE_REACH, last=LITTLE_REACH)
+LESS_AT_FIRST = Fading(first=0.1 * LITTLE_REACH, last=LITTLE_REACH)
 
 Reach = Annotated[float, Field(ge=0.0)] | Fading | Literal["auto"]
 """0: only where a constraint speaks; 10 and more: advice for everywhere; "auto": see `Rail`."""

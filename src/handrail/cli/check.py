@@ -173,8 +173,7 @@ def _reach_in_words(book: hr.Rulebook, policy: hr.Policy) -> str:
     )
     if book.settings.reach != "auto":
         return f"{sides}; reach is set to {_number(book.settings.reach)}."
-    advice, regions = hr.settings.ADVICE, any(_on_region(one) for one in book.constraints)
-    little = hr.settings.LEAST_AT_FIRST if regions else hr.settings.LITTLE_ALWAYS
+    advice, little = hr.settings.ADVICE, hr.settings.LEAST_AT_FIRST
     if both:
         return f"{sides}, so they are advice for everywhere (reach {advice:g})."
     reach = f"reach {_number(little)}; as advice for everywhere: --set reach={advice:g}"

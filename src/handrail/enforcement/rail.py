@@ -50,6 +50,7 @@ from handrail.settings import (
     ADVICE_ALWAYS,
     ADVICE_ONCE,
     LEAST_AT_FIRST,
+    LESS_AT_FIRST,
     LITTLE_ALWAYS,
     Fading,
     OnUnproven,
@@ -170,7 +171,8 @@ class Rail:
     too, if they are about values, which a learner must find out everywhere. To a gentle learner
     only points are examples of a rule: other regions say themselves where they hold. One-sided
     ones would only push the policy to that side, so what they ask for stays where they ask for it,
-    of regions as closely as can be at first, of points less so, for which weights grow less.
+    at first as closely as can be. To a gentle learner less so, of points least: for closeness
+    weights grow, and an optimiser moves large weights further.
     There is time for that before any experience: what holding moves elsewhere is taken back step by
     step, as `edit` does. But where the policy lives, only a rollout tells. After the first all that
     was held is taken back, what was learned is kept, and the policy held anew, closely where it
@@ -309,11 +311,12 @@ class Rail:
     def _chosen_for(self, expansion: Expansion, policy: Policy) -> Fading:
         """What "auto" is."""
         rows = Choices(expansion.rows(per_region=1), policy).rows
-        little = LEAST_AT_FIRST if expansion.regional else LITTLE_ALWAYS
-        if not cover_both_sides(rows):
-            return little
+        covered = cover_both_sides(rows)
         if self._advice.last >= ADVICE:  # it does not fade
-            return self._advice
+            return self._advice if covered else LEAST_AT_FIRST
+        little = LESS_AT_FIRST if expansion.regional else LITTLE_ALWAYS
+        if not covered:
+            return little
         if rows.quantity == VALUE or leave_room_between(rows):
             return ADVICE_ONCE
         return little if expansion.regional else self._advice

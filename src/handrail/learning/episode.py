@@ -113,6 +113,18 @@ def environment_named(name: str) -> gym.Env[Any, Any]:
         raise InvalidArgument(f"Gymnasium cannot make {name!r}: {error}") from error
 
 
+def first_state(env: gym.Env[Any, Any], seed: int) -> Array | None:
+    """In which an episode of this seed begins (*observation_shape); None if none can begin.
+
+    What is wrong with the environment is said when an episode is played.
+    """
+    try:
+        state = _observed(_reset(env, seed), env.observation_space.shape or ())
+    except EnvironmentFailure:
+        return None
+    return state if np.isfinite(state).all() else None
+
+
 def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
     """Play one episode from a reset with this seed."""
     states: list[Array] = []

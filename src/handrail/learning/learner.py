@@ -37,7 +37,7 @@ from handrail.learning.checkpoint import (
     describe_environment,
     make_environment,
 )
-from handrail.learning.episode import EVALUATION, LEARNING, PREDICTION, Episode
+from handrail.learning.episode import EVALUATION, LEARNING, PREDICTION, Episode, Start
 from handrail.learning.evaluation import Agent, Evaluation, Obedience, agent_of
 from handrail.learning.normalisation import refuse_unfollowed
 from handrail.learning.player import AnyEnvironment, Round, make_player
@@ -74,7 +74,8 @@ class Learner(ABC):
         constraints: to obey: a list, a `Rulebook`, or the path or bundled name of a file.
         settings: of the learner.
         references: (n, *observation_shape), where the policy should stay as it is while there is
-            no experience yet; by default random states of the observation space.
+            no experience yet; by default random states of the observation space, many of them
+            around the one in which an episode begins.
 
     Attributes:
         policy: the one that learns. Behind `NormalizeObservation` it is that of the environment's
@@ -461,7 +462,10 @@ class Learner(ABC):
             )
         tolerance = Tolerance(self.settings.tolerance)
         enforcer = make_enforcer(constraints, self.settings.selection, self.policy, tolerance)
-        first = references_before_experience(references, self.player.spaces[0], given)
+        space, starts = self.player.spaces[0], None
+        if references is None and self.settings.enforcement == "exact":
+            starts = self.player.beginning(Start.of(self.settings.seed, 0))
+        first = references_before_experience(references, space, given, starts)
         names = observation_names(given)
         held = constraints_of(given, self.player.spaces)
         return Rail(enforcer, held, first, self.settings.reach, observations=names)

@@ -11,6 +11,7 @@ from typing import Any, final
 import gymnasium as gym
 from typing_extensions import override
 
+from handrail._types import Array
 from handrail.errors import EnvironmentFailure, EpisodeInterrupted, InvalidArgument
 from handrail.learning.episode import (
     Episode,
@@ -18,6 +19,7 @@ from handrail.learning.episode import (
     drawing,
     drawing_together,
     environment_named,
+    first_state,
     greedy,
     greedy_together,
     play,
@@ -75,6 +77,13 @@ class Player(ABC):
     def play(self, policy: Policy, which: Round) -> list[Episode]:
         """Episodes `first`, `first` + 1, … as many as an update has."""
 
+    @abstractmethod
+    def beginning(self, start: Start) -> Array | None:
+        """In which an episode begins (1, *observation_shape); None if it is not known.
+
+        The environment is reset for it, once more than for playing; no step is taken.
+        """
+
 
 @final
 class SequentialPlayer(Player):
@@ -84,7 +93,7 @@ class SequentialPlayer(Player):
         self.env, self._env = env, fitting(env)
         self.normalisation = normalisation_of(env)
         self.spaces = _spaces_of(env, self.normalisation)
-        self._episodes = episodes
+        self._episodes, self._bare = episodes, _is_bare(env)
 
     @override
     def play(self, policy: Policy, which: Round) -> list[Episode]:
@@ -95,6 +104,11 @@ class SequentialPlayer(Player):
             with _naming_the_episode(number), in_own_numbers(self.normalisation, act) as acting:
                 played.append(play(self._env, acting, start.environment))
         return played
+
+    @override
+    def beginning(self, start: Start) -> Array | None:
+        state = first_state(self._env, start.environment) if self._bare else None
+        return None if state is None else state[None]
 
 
 @final
@@ -131,6 +145,15 @@ class VectorPlayer(Player):
                 seeds = [start.environment for start in starts]
                 played += play_in_parallel(self._envs, acting, seeds)
         return played
+
+    @override
+    def beginning(self, start: Start) -> Array | None:
+        return None  # sub-environments may be in processes, with wrappers that nobody sees
+
+
+def _is_bare(env: gym.Env[Any, Any]) -> bool:
+    """Whether nothing is around it that may count resets, such as what films or normalises."""
+    return env.unwrapped is env or (env.spec is not None and not env.spec.additional_wrappers)
 
 
 def _spaces_of(env: AnyEnvironment, normalisation: Normalisation | None) -> Spaces:
