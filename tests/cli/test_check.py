@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import handrail as hr
+from handrail.learning.episode import Start
 from tests.cli.conftest import Caller
 from tests.runs.test_run import TEXT
 
@@ -64,10 +65,12 @@ def test_check_says_what_holding_changes_elsewhere(handrail: Caller, tmp_path: P
     action, before, after, largest, where = elsewhere(out)
     book = hr.load_rulebook(file)
     env = book.make_environment()
-    space = env.observation_space
-    references = hr.enforcement.references_before_experience(None, space, book)
-    assert references is not None
     fresh, held = hr.runs.make_policy(book, env), hr.make_agent(book).policy
+    begin = env.reset(seed=Start.of(book.settings.seed, 0).environment)[0].astype(np.float64)
+    references = hr.enforcement.references_before_experience(
+        None, env.observation_space, book, begin[None]
+    )
+    assert references is not None
     number = book.actions.index(action)
     assert before == pytest.approx(fresh.outputs(references.states)[:, number].mean(), abs=0.006)
     assert after == pytest.approx(held.outputs(references.states)[:, number].mean(), abs=0.006)
@@ -84,7 +87,7 @@ def test_check_says_how_far_one_sided_knowledge_reaches(handrail: Caller, tmp_pa
     _, alone, _ = handrail("check", file)
     assert (
         "The constraints are one-sided: some choice has none in its favour, so they move the rest "
-        "as little as they can (reach 0.001; as advice for everywhere: "
+        "as little as they can (reach 1e-05, after 1 update 0.001; as advice for everywhere: "
         "--set reach=10)." in alone
     )
     file.write_text(LEANING.replace("\nsettings:", OTHER_SIDE))

@@ -102,7 +102,7 @@ def test_a_rail_holds_closely_before_experience_and_at_once_afterwards() -> None
     policy, closely = fresh(), fresh()
     rail = Rail(enforcer(policy), [RULE], around(), "auto")
     first = rail.hold(policy).raise_if_unsatisfied()
-    hold_closely(closely, around(), enforcer(closely), 1e-4)
+    hold_closely(closely, around(), enforcer(closely), 1e-5)
     assert all(map(torch.equal, policy.parameters, closely.parameters))
     assert first.influence is not None
     assert first.influence.mean_change == pytest.approx(mean_change(policy), rel=1e-9)

@@ -13,7 +13,7 @@ from handrail.learning.keeper import Keeper, Terms
 from handrail.settings import (
     ADVICE_AT_FIRST,
     ADVICE_ONCE,
-    LEAST_AT_FIRST,
+    LESS_AT_FIRST,
     LITTLE_ALWAYS,
     LITTLE_REACH,
 )
@@ -121,11 +121,11 @@ def test_regions_say_themselves_where_they_hold() -> None:
     around = [hr.Box(state - 0.1, state + 0.1) for state in STATES[:2]]
     regions = [hr.AtLeast(0.8, action, box) for action, box in enumerate(around)]
     on_regions = Keeper(fresh(), SPACES, Terms.of(regions))
-    assert on_regions.reach() == LEAST_AT_FIRST.first < LITTLE_REACH
+    assert on_regions.reach() == LESS_AT_FIRST.first < LITTLE_REACH
     on_regions.learned_from(np.zeros((4, 3)))
-    assert on_regions.reach() == LEAST_AT_FIRST.last == LITTLE_REACH
+    assert on_regions.reach() == LESS_AT_FIRST.last == LITTLE_REACH
     with_points = Keeper(fresh(), SPACES, Terms.of([*RULES, regions[0]]))
-    assert with_points.reach() == LEAST_AT_FIRST.first
+    assert with_points.reach() == LESS_AT_FIRST.first
     # A tube leaves nothing to learn but what is inside of it.
     tube = [hr.Between(0.3, 0.7, 0, around[0])]
     assert Keeper(fresh(), SPACES, Terms.of(tube)).reach() == ADVICE_ONCE.first
