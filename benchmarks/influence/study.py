@@ -13,6 +13,7 @@ from benchmarks.influence.setting import (
     CARTPOLE_REINFORCE,
     LUNAR_LANDER_PPO,
     LUNAR_LANDER_REINFORCE,
+    NAVIGATION_PPO,
     SETTINGS,
     Setting,
 )
@@ -24,6 +25,7 @@ _CARTPOLE_PPO_LONG = CARTPOLE_PPO.lasting(100_000)
 _CARTPOLE_PPO_NORMALISED = _CARTPOLE_PPO_LONG.with_normalised_rewards()
 _LUNAR_LANDER_PPO_LONG = LUNAR_LANDER_PPO.lasting(150_000)
 _AS_ADVICE = CARTPOLE_REINFORCE  # where it is shown what one-sided advice for everywhere does
+_GUARDED = NAVIGATION_PPO  # and what knowledge costs by itself: a mask moves nothing elsewhere
 _INSTEAD: tuple[Arm, ...] = (
     "rail",
     "advice",
@@ -77,7 +79,11 @@ class Study:
 
 
 def _one_sided_rows(setting: Setting) -> list[Row]:
-    arms: list[Arm] = ["rail", "reach_10"] if setting is _AS_ADVICE else ["rail"]
+    arms: list[Arm] = ["rail"]
+    if setting is _AS_ADVICE:
+        arms.append("reach_10")
+    if setting is _GUARDED:
+        arms.append("mask")
     told = [Row(setting, name, arm) for name in one_sided(setting.environment) for arm in arms]
     return [Row(setting, NOTHING, "plain"), *told]
 

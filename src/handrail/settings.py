@@ -92,7 +92,7 @@ class Everywhere(BaseModel):
     """The name of this selection."""
     sample: Annotated[int, Field(ge=1)] = 3000
     """On how many states each region is measured."""
-    margin: Annotated[float, Field(gt=0.0, le=1.0)] = 0.02
+    margin: Annotated[float, Field(gt=0.0, le=1.0)] = 0.05
     """How far inside their bounds the chosen states are held, in log-odds (of mean actions: in
     standard deviations), so that the states between them are inside as well."""
     prove: bool = False

@@ -51,6 +51,11 @@ def failing_in_episode_5(how: str = "raise", **_: Any) -> gym.Env[Any, Any]:
     return Failing(Corridor(), how, step=1, episode=5)
 
 
+def never_failing(**_: Any) -> gym.Env[Any, Any]:
+    return Failing(Corridor(), "raise", step=1, episode=-2)
+
+
+gym.register("NeverFails-v0", entry_point=never_failing, max_episode_steps=20)
 for name, how in (("Fails", "raise"), ("Hangs", "hang"), ("IsInterrupted", "interrupt")):
     gym.register(
         f"{name}InEpisode5-v0",
@@ -269,7 +274,11 @@ def test_a_failing_environment_keeps_everything_before(tmp_path: Path) -> None:
     assert run.agent().episodes == 5
 
 
-def test_an_interrupted_episode_keeps_everything_before(whole: Run, tmp_path: Path) -> None:
+def test_an_interrupted_episode_keeps_everything_before(tmp_path: Path) -> None:
+    whole = Run.create(
+        tmp_path / "whole", parse(TEXT.replace("Corridor-v0", "NeverFails-v0"), "whole")
+    )
+    whole.learn()
     text = TEXT.replace("Corridor-v0", "IsInterruptedInEpisode5-v0")
     run = Run.create(tmp_path / "run", parse(text, "interrupted"))
     for episode in (5, 10):  # when resumed, this environment counts its episodes anew

@@ -32,10 +32,11 @@ from handrail.tangent import PolicyGradient
 # Chosen states of one region are at least this far apart, as a fraction of its size.
 _APART = 0.15
 
-_CLIMB_STEPS = 8
+_CLIMB_STEPS = 12
 
-# Of the region's size: how far half of a sample is pushed towards the border.
-_PUSHED = 0.5
+# Of the region's size: how far half of a sample is pushed, at least and at most. A little brings
+# states onto a face, a lot into edges and corners, where outputs are most extreme.
+_PUSHED = 0.5, 8.0
 
 # Of the region's size: how far states of other samples are moved.
 _MOVED = 0.1
@@ -44,7 +45,7 @@ _MOVED = 0.1
 _BESIDE = 0.25
 
 # Of the region's size: the first step of the climb, and the step of its differences.
-_FIRST_STEP, _DIFFERENCE = 0.1, 1e-5
+_FIRST_STEP, _DIFFERENCE = 0.3, 1e-5
 
 # Of how far inside their bounds states can be at all. Those within this part of it are climbed
 # from: a compromise. From the worst states of a sample a climb gained less than that in the run it
@@ -116,19 +117,26 @@ class Sample:
         What is held nowhere but at some states bends most at the border, of which a sample of the
         inside has little.
         """
-        region = regional.region
-        inside = region.cover(max(count // 2, 1))
-        sample = cls(regional, inside)
-        anywhere = np.random.default_rng(0).normal(size=inside.shape)
-        anywhere /= np.linalg.norm(anywhere, axis=1, keepdims=True)
-        border = region.project(inside + _PUSHED * anywhere * sample.scale)
-        return cls(regional, np.concatenate([inside, border]))
+        inside = cls(regional, regional.region.cover(max(count // 2, 1)))
+        return inside._and_border(np.random.default_rng(0))
 
     def moved(self, seed: int) -> Sample:
-        """As many other states: each is moved by chance, beyond the border onto it."""
-        chance = np.random.default_rng(seed).uniform(-_MOVED, _MOVED, self.states.shape)
-        moved = self.regional.region.project(self.states + chance * self.scale)
-        return Sample(self.regional, moved)
+        """As many other states: those inside are moved by chance, those on the border drawn anew.
+
+        Of a sample that `of` made.
+        """
+        chance, inside = np.random.default_rng(seed), self.states[: len(self.states) // 2]
+        by = chance.uniform(-_MOVED, _MOVED, inside.shape) * self.scale
+        moved = Sample(self.regional, self.regional.region.project(inside + by))
+        return moved._and_border(chance)
+
+    def _and_border(self, chance: np.random.Generator) -> Sample:
+        """Together with as many states on the border: faces, edges and corners."""
+        anywhere = chance.normal(size=self.states.shape)
+        anywhere /= np.linalg.norm(anywhere, axis=1, keepdims=True)
+        far = np.exp(chance.uniform(*np.log(_PUSHED), (len(anywhere), 1)))
+        border = self.regional.region.project(self.states + far * anywhere * self.scale)
+        return Sample(self.regional, np.concatenate([self.states, border]))
 
     @cached_property
     def scale(self) -> Array:

@@ -49,6 +49,9 @@ Memory = dict[str, NDArray[Any]]
 # Violated states that enter at a time, of each region; from as many, worse ones are sought.
 _STATES_A_ROUND = 8
 
+# Once none of a sample violates, a climb begins at more: what it misses now, nobody finds.
+_CLIMBED_FROM = 32
+
 
 class Enforcer(ABC):
     """Makes a policy obey, and remembers from update to update what that took.
@@ -405,8 +408,10 @@ class RegionEnforcer(Enforcer):
     def _search(self, policy: Policy) -> Found:
         """On samples and beside references, and uphill from the worst states."""
         found = self._looked_at(policy)
+        obeys = max(scored.highest for scored in found) <= 0.0
+        count = _CLIMBED_FROM if obeys else _STATES_A_ROUND
         starts = {
-            index: (sample, sample.worst(scored, _STATES_A_ROUND))
+            index: (sample, sample.worst(scored, count))
             for index, (sample, scored) in enumerate(zip(self._samples, found, strict=True))
             if sample.is_near(scored).any()
         }
