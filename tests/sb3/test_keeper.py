@@ -181,8 +181,8 @@ def test_ranges_of_drawn_actions_follow_the_noise() -> None:
     policy = policy_of(model)
     assert hr.measure(policy, [rule]).satisfied
     with torch.no_grad():
-        model.policy.log_std.fill_(0.05)
-    assert policy.std.tolist() == pytest.approx([np.exp(0.05)])  # type: ignore[attr-defined]
+        model.policy.log_std.fill_(0.12)
+    assert policy.std.tolist() == pytest.approx([np.exp(0.12)])  # type: ignore[attr-defined]
     assert not hr.measure(policy, [rule]).satisfied
 
 

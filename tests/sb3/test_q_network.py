@@ -89,7 +89,7 @@ class TestEveryAlgorithm:
         np.testing.assert_array_equal(taken, takes(model, FRESH[0]))
 
     def test_every_greedy_action_obeys(self, algorithm: Any) -> None:
-        model, callback, watch = small(algorithm, learning_rate=3e-3), Handrail(HELD), Watch()
+        model, callback, watch = small(algorithm, learning_rate=1e-2), Handrail(HELD), Watch()
         model.learn(120, callback=[callback, watch])
         assert len(watch.wrong) == 120
         assert max(watch.wrong) == 0

@@ -134,7 +134,8 @@ class Sample:
         """Together with as many states on the border: faces, edges and corners."""
         anywhere = chance.normal(size=self.states.shape)
         anywhere /= np.linalg.norm(anywhere, axis=1, keepdims=True)
-        far = np.exp(chance.uniform(*np.log(_PUSHED), (len(anywhere), 1)))
+        least, most = (float(np.log(one)) for one in _PUSHED)
+        far = np.exp(chance.uniform(least, most, (len(anywhere), 1)))
         border = self.regional.region.project(self.states + far * anywhere * self.scale)
         return Sample(self.regional, np.concatenate([self.states, border]))
 
