@@ -61,7 +61,7 @@ What is left of holding at points is a few dozen small operations per update.
 
 On regions a proof takes less than a search: the cells of all regions that ask for the same are
 bounded in one compiled pass, and what is left of it is that pass, and full proofs where a state is
-violated. Most of a search is its climb, eight steps of six regions one after the other, and the
+violated. Most of a search is its climb, twelve steps of six regions one after the other, and the
 states of other samples, of which some thousands must be measured as they were last looked at eight
 updates ago. A climb that tries several lengths in one pass takes half the time and goes further,
 but brings states together that were apart, and then choices between alternatives were not held any
