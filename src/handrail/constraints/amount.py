@@ -95,7 +95,7 @@ def as_amount(value: Any, what: str) -> Amount:
 def amounts_at(amount: Amount, states: Array) -> Array:
     """Values at states (n, *observation_shape): (n,), or (1,) of a number."""
     if isinstance(amount, StateFunction):
-        flat = states.reshape(len(states), -1)
+        flat = states.reshape(len(states), math.prod(states.shape[1:]))  # there may be none
         wanted = amount.n_coordinates
         if wanted is not None and wanted != flat.shape[1]:
             raise InvalidConstraint(
