@@ -46,7 +46,7 @@ from handrail.tangent import PolicyGradient
 
 Memory = dict[str, NDArray[Any]]
 
-# Violated states that enter at a time, of each region; from as many, worse ones are sought.
+# Violated states that enter at a time, of each region; from as many, worse ones are sought then.
 _STATES_A_ROUND = 8
 
 # Once none of a sample violates, a climb begins at more: what it misses now, nobody finds.
