@@ -62,8 +62,8 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
 def answered(page: Page) -> None:
     """Wait until the newest text is drawn and held."""
     script = """() => {
-      const { document, drawing, held } = window.studio;
-      return Boolean(held) && document.revision === drawing.revision
+      const { awaited, document, drawing, held } = window.studio;
+      return Boolean(held) && document.revision >= awaited && document.revision === drawing.revision
         && document.revision === held.revision;
     }"""
     time.sleep(0.3)  # until what a hand did has reached the server
@@ -138,6 +138,39 @@ def test_keys_move_and_remove_the_shape_that_was_clicked(page: Page) -> None:
     answered(page)
     assert len(parse(text(page), "lean.yaml").source.data["constraints"]) == 3
     for _ in range(6):
+        page.keyboard.press("Control+z")
+    answered(page)
+    assert text(page) == TEXT
+
+
+def test_keys_on_their_way_are_not_lost_when_an_earlier_one_is_drawn(page: Page) -> None:
+    def shown() -> float:
+        return float(page.evaluate("() => studio.drawing.shapes.at(-1).handles[0].x"))
+
+    page.click("#tool-box")
+    drag(page, (-0.3, 0.2), (-0.2, 0.3))
+    answered(page)
+    page.mouse.click(*place(page, -0.25, 0.25))
+    before = parse(text(page), "lean.yaml").source.data["constraints"][3]["region"]["phi"]
+    page.evaluate("""() => {
+      const { channel } = studio;
+      const send = channel.send.bind(channel);
+      window.late = [];
+      channel.send = (request) => window.late.push(request);
+      window.deliver = (count) => window.late.splice(0, count).forEach(send);
+    }""")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    at_first = shown()
+    page.evaluate("() => window.deliver(1)")
+    until(lambda: shown() != at_first)  # the first is drawn, the second is still on its way
+    page.keyboard.press("ArrowRight")
+    page.evaluate("() => { delete studio.channel.send; window.deliver(2); }")
+    answered(page)
+    after = parse(text(page), "lean.yaml").source.data["constraints"][3]["region"]["phi"]
+    width = page.evaluate("() => window.studio.shapes.width")
+    assert after[0] - before[0] == pytest.approx(3 * 0.005 * width, rel=0.1)
+    for _ in range(4):
         page.keyboard.press("Control+z")
     answered(page)
     assert text(page) == TEXT

@@ -50,23 +50,23 @@ class Page {
     });
     this.cursor = new Cursor(this.map, byId("probe"), (state) => this.send({ kind: "probe", state }));
     this.shapes = new ShapeLayer(this.map, {
-      edit: (values, gesture, resting) => this.send({ kind: "edit", values, gesture, resting }),
+      edit: (values, gesture, resting) => this.change({ kind: "edit", values, gesture, resting }),
       add: (shape, points, radius) => {
-        this.send({ kind: "add", shape, points, radius, action: this.layer.action });
+        this.change({ kind: "add", shape, points, radius, action: this.layer.action });
         this.take("select");
       },
-      insert: (path, index, item) => this.send({ kind: "insert", path, index, item }),
-      remove: (path, index) => this.send({ kind: "remove", path, index }),
+      insert: (path, index, item) => this.change({ kind: "insert", path, index, item }),
+      remove: (path, index) => this.change({ kind: "remove", path, index }),
       choose: (entry) => this.choose(entry),
       pan: (dx, dy, done) => this.plane.pan(dx, dy, done),
     });
     this.rules = new Rules(byId("cards"), {
-      write: (path, value, gesture, resting) => this.send({ kind: "edit", values: [{ path, value }], gesture, resting }),
-      remove: (entry) => this.send({ kind: "remove", path: ["constraints"], index: entry }),
+      write: (path, value, gesture, resting) => this.change({ kind: "edit", values: [{ path, value }], gesture, resting }),
+      remove: (entry) => this.change({ kind: "remove", path: ["constraints"], index: entry }),
       choose: (entry) => this.choose(entry),
       visit: (entry) => this.visit(entry),
     });
-    this.editor = new Editor(byId("panel-file"), (text, gesture) => this.send({ kind: "text", text, gesture }));
+    this.editor = new Editor(byId("panel-file"), (text, gesture) => this.change({ kind: "text", text, gesture }));
     this.behaviour = new Behaviour(byId("panel-behaviour"), (request) => this.send(request), () => this.redraw());
     this.exports = new Exports((format, prove) => this.write({ kind: "export", format, prove }));
     this.channel = new Channel((answer) => this.hear(answer), (connected) => this.connected(connected));
@@ -76,6 +76,22 @@ class Page {
   /** @param {Record<string, unknown>} request */
   send(request) {
     this.channel.send(request);
+  }
+
+  /**
+   * The text is to be another: each such request makes one revision, which is on its way from now on.
+   * @param {Record<string, unknown>} request
+   */
+  change(request) {
+    if (this.online) this.awaited = Math.max(this.awaited, this.document?.revision ?? 0) + 1;
+    this.send(request);
+  }
+
+  /** What was on its way does not come: what is drawn is all there is. */
+  giveUp() {
+    this.awaited = 0;
+    this.shapes.settle();
+    this.redraw();
   }
 
   /**
@@ -145,7 +161,7 @@ class Page {
     this.plane.hear(drawing);
     if (renamed) this.named();
     this.shapes.shapes = drawing.shapes;
-    if (drawing.revision >= (this.document?.revision ?? 0)) this.shapes.settle();
+    if (drawing.revision >= Math.max(this.awaited, this.document?.revision ?? 0)) this.shapes.settle();
     if (this.chosen !== null && this.chosen >= drawing.cards.length) this.chosen = null;
     if (this.waiting && drawing.cards.length > this.waiting) {
       this.choose(drawing.cards.length - 1);
@@ -179,6 +195,7 @@ class Page {
     else if (notice.what === "exported") question(notice.text, [["Close", () => {}]]);
     else {
       if (notice.what === "failed") this.behaviour.ended();
+      if (notice.what === "refused") this.giveUp();
       toast(notice.text, notice.what === "failed" || notice.what === "refused");
     }
   }
@@ -186,6 +203,7 @@ class Page {
   /** @param {boolean} connected */
   connected(connected) {
     this.online = connected;
+    this.giveUp();
     this.state();
   }
 
@@ -334,7 +352,8 @@ class Page {
       return button;
     });
     byId("tools").append(...tools);
-    for (const order of ["undo", "redo", "python", "interrupt", "hold_proven"]) byId(order).addEventListener("click", () => this.send({ kind: order }));
+    for (const order of ["undo", "redo"]) byId(order).addEventListener("click", () => this.change({ kind: order }));
+    for (const order of ["python", "interrupt", "hold_proven"]) byId(order).addEventListener("click", () => this.send({ kind: order }));
     byId("save").addEventListener("click", () => this.write({ kind: "save" }));
     byId("layer").addEventListener("change", (event) => {
       const [what, action] = /** @type {HTMLSelectElement} */ (event.target).value.split(" ");
@@ -377,10 +396,10 @@ class Page {
     const key = event.key.toLowerCase();
     if (command && key === "z") {
       event.preventDefault();
-      this.send({ kind: event.shiftKey ? "redo" : "undo" });
+      this.change({ kind: event.shiftKey ? "redo" : "undo" });
     } else if (command && key === "y") {
       event.preventDefault();
-      this.send({ kind: "redo" });
+      this.change({ kind: "redo" });
     } else if (command && key === "s") {
       event.preventDefault();
       this.write({ kind: "save" });
@@ -395,6 +414,7 @@ class Page {
   online = false;
   wrong = false;
   wrongRevision = 0;
+  awaited = 0;
   waiting = 0;
   /** @type {{map: import("./types.js").Map | null, look: string}} */
   painted = { map: null, look: "" };
