@@ -7,6 +7,7 @@ constraint files is made of these models, and whoever asks for it does not wait 
 
 from __future__ import annotations
 
+import math
 from abc import ABC
 from collections.abc import Mapping
 from itertools import pairwise
@@ -140,6 +141,9 @@ Selection = Annotated[
 # How far what is known may move the rest of a policy: little, and as advice for everywhere.
 LITTLE_REACH, ADVICE = 1e-3, 10.0
 
+# Below this, rounding decides: what 0 comes to, "only where I said".
+LEAST_REACH = 1e-7
+
 
 @final
 class Fading(BaseModel):
@@ -150,15 +154,17 @@ class Fading(BaseModel):
     first: Annotated[float, Field(ge=0.0)] = ADVICE
     """Before any experience."""
     last: Annotated[float, Field(ge=0.0)] = LITTLE_REACH
-    """In the end."""
+    """In the end. On the way there 0 counts as 1e-7, the least that makes a difference."""
     updates: Annotated[int, Field(ge=1)] = 1
     """After so many updates."""
 
     def at(self, updates: int) -> float:
         """After so many of them: in equal ratios from the first to the last."""
-        if updates >= self.updates or not self.last:
-            return self.last if updates else self.first
-        return float(self.first * (self.last / (self.first or 1.0)) ** (updates / self.updates))
+        if updates >= self.updates:
+            return self.last
+        first, last = (max(one, LEAST_REACH) for one in (self.first, self.last))
+        between = float(first * (last / first) ** (updates / self.updates))
+        return between if updates else self.first
 
 
 # What "auto" is of constraints that cover both sides of a choice, for learners whose updates are
@@ -172,7 +178,30 @@ LEAST_AT_FIRST = Fading(first=0.01 * LITTLE_REACH, last=LITTLE_REACH)
 LITTLE_ALWAYS = Fading(first=LITTLE_REACH, last=LITTLE_REACH)
 LESS_AT_FIRST = Fading(first=0.1 * LITTLE_REACH, last=LITTLE_REACH)
 
-Reach = Annotated[float, Field(ge=0.0)] | Fading | Literal["auto"]
+_REACHES = f"a number from 0 (only where I said) to {ADVICE:g} and more (advice for everywhere)"
+
+
+def _kind_of_reach(value: Any) -> str | None:
+    """Which of the three it is meant to be; None of what is no reach at all."""
+    if isinstance(value, Fading | Mapping):
+        return "fading"
+    if isinstance(value, str):
+        return "auto" if value == "auto" else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return "number" if is_number and 0.0 <= value < math.inf else None
+
+
+Reach = Annotated[
+    Annotated[float, Field(ge=0.0), Tag("number")]
+    | Annotated[Fading, Tag("fading")]
+    | Annotated[Literal["auto"], Tag("auto")],
+    Discriminator(
+        _kind_of_reach,
+        custom_error_type="reach",
+        custom_error_message=f"expected {_REACHES}, a mapping such as {{first: 10, last: 0.001, "
+        "updates: 20}, or auto",
+    ),
+]
 """0: only where a constraint speaks; 10 and more: advice for everywhere; "auto": see `Rail`."""
 
 
@@ -364,6 +393,8 @@ def learner_settings(**values: Any) -> LearnerSettings:
         if not first["loc"]:  # about several settings together
             raise InvalidArgument(expectation(first)) from None
         name = str(first["loc"][0])
+        if name == "reach":
+            chosen_reach(values[name])
         raise InvalidArgument(f"{name}={first['input']!r}: {expectation(first)}") from None
 
 
@@ -396,8 +427,8 @@ def chosen_reach(given: object) -> float | Fading | Literal["auto"]:
         return _REACH.validate_python(given)
     except ValidationError:
         raise InvalidArgument(
-            f"reach={given!r}: expected a number from 0 (only where I said) to {ADVICE:g} (advice "
-            "for everywhere), Fading(first=…, last=…, updates=…) or 'auto'."
+            f"reach={given!r}: expected {_REACHES}, Fading(first=10, last=0.001, updates=20) from "
+            "one such number to another, or 'auto'."
         ) from None
 
 

@@ -47,7 +47,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     """`handrail …` in a process of its own."""
     return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-m", "handrail.cli", *arguments],
+        [sys.executable, "-W", "ignore", "-m", "handrail", *arguments],
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
         stdout=subprocess.PIPE,

@@ -60,6 +60,18 @@ def test_nothing_heavy_is_imported_to_start(arguments: list[str], words: str) ->
     assert "pydantic" not in packages
 
 
+def test_the_package_is_the_command_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "handrail", "version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+    assert done.stdout == f"{hr.__version__}\n"
+
+
 @pytest.mark.parametrize(
     ("words", "completed"),
     [("handrail ", COMMANDS), ("handrail pro", ["prove"]), ("handrail train --ep", ["--episodes"])],

@@ -203,6 +203,15 @@ def test_nothing_is_overwritten(run: Run, edit: Edits, tmp_path: Path) -> None:
         (("--states", "several.npz"), "expected an array (n, n_observations) that numpy.save"),
         (("--prove", "--set", "selection=maximum_return"), "add --set selection=everywhere"),
         (("--set", "selection=nothing"), "expected everywhere, maximum_return or"),
+        (
+            ("--set", "reach=10"),
+            "an edit has no reach. It changes the policy as little as possible",
+        ),
+        (
+            ("--set", "seed=3"),
+            "an edit does not learn, so of the settings it takes selection and to",
+        ),
+        (("--set", "network.hidden=8"), "--set network=…: an edit does not learn"),
         (("--constraints", "three.yaml"), "names 3 actions (back, on, wait), but"),
         (("--over", "phi,one"), "Unknown observation 'phi'"),
         (

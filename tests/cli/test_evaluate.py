@@ -121,7 +121,7 @@ def test_fresh_states(handrail: Caller, tmp_path: Path) -> None:
 
 
 def test_the_best_policy_of_a_run(handrail: Caller, tmp_path: Path) -> None:
-    settings = {"episodes": 105, "step_size": 0.01}
+    settings = {"episodes": 105, "step_size": 0.002}
     run = Run.create(tmp_path / "run", with_settings(parse(TEXT, "corridor"), **settings))
     run.learn()
     best = run.best()

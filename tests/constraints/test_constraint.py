@@ -66,6 +66,15 @@ NAN, INF = float("nan"), float("inf")
         # places
         (lambda: hr.AtLeast(0.5, 0, [[0.0]]), "`where` must be a place .* but got list"),  # type: ignore[arg-type]
         (lambda: hr.Points([]), "Points is empty"),
+        (
+            lambda: hr.Points({"goal": [1.0], "at": [0.0, 0.5]}),  # type: ignore[arg-type]
+            r"Points: states are numbers in a row, but got a mapping of goal, at\. Of Dict obs.*, "
+            r"in the order of the space: gymnasium\.spaces\.flatten\(env\.observation_space, ",
+        ),
+        (
+            lambda: hr.Points([{"goal": [1.0]}]),  # type: ignore[arg-type]
+            r"got a mapping of goal\..* handrail\.sb3\.state_of\(model, observation\)\.",
+        ),
         (lambda: hr.Points(np.empty((0, 4))), r"Points is empty \(shape \(0, 4\)\)"),
         (lambda: hr.Points([[0.0, NAN]]), "state 0 is not finite"),
         (lambda: hr.Points([[0.0, 1.0], [0.0, INF]]), "state 1 is not finite"),

@@ -304,6 +304,25 @@ def test_other_networks_are_for_onnx(layers: list[nn.Module], named: str, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+def test_float32_of_large_actions_says_that_they_are_large(tmp_path: Path) -> None:
+    """It blamed the weights, which are those of a fresh network."""
+    newtons = gym.spaces.Box(-1.0, 1.0, (3,)), gym.spaces.Box(-5e3, 5e3, (1,))
+    policy = hr.GaussianPolicy.mlp(newtons, hidden=(64,), bounded="tanh", activation="tanh")
+    with pytest.raises(
+        hr.errors.InvalidPolicy,
+        match=r"differ from the policy's by up to \d\.\de-04, which is more than 1e-06\. Actions "
+        r"are as large as \d\.\d+e\+03 there, and float32 has seven digits of them: have the po",
+    ):
+        hr.export_onnx(policy, tmp_path / "policy.onnx", float32=True)
+    steep = small_policy()
+    with torch.no_grad():
+        for one in steep.parameters:
+            one.mul_(30.0)
+    with pytest.raises(hr.errors.InvalidPolicy, match="Very large weights do this in float32"):
+        hr.export_onnx(steep, tmp_path / "policy.onnx", float32=True)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_file_that_differs_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

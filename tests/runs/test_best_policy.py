@@ -27,7 +27,7 @@ def best_file(run: Run) -> Path:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run that nothing interrupted, and that learns too fast to get only better."""
-    settings = {"episodes": EPISODES, "step_size": 0.1}
+    settings = {"episodes": EPISODES, "step_size": 0.02}
     run = Run.create(tmp_path_factory.mktemp("whole") / "run", book(**settings))
     run.learn()
     return run

@@ -39,7 +39,7 @@ constraints:
   - {name: q, region: {x: [-2, 2], x_dot: 0, phi: [0.1, 0.12], phi_dot: 0}, require: right >= 0.9}
 settings: {episodes: 60, network: {hidden: [32]}, selection: {strategy: everywhere, prove: true}}
 """
-HANDRAIL, PAPER = ("handrail.cli",), ("paper", "cartpole-loss", "--quick", "--seeds", "1", "--out")
+HANDRAIL, PAPER = ("handrail",), ("paper", "cartpole-loss", "--quick", "--seeds", "1", "--out")
 
 
 def begin(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:

@@ -81,7 +81,10 @@ def test_what_it_raises_is_said_and_nothing_is_lost(tmp_path: Path) -> None:
         (":listen", "expected module:function"),
         ("no_such_module:f", "no_such_module:f: ModuleNotFoundError: No module named"),
         (f"{HERE}:listem", "has no function listem. Did you mean listen"),
-        (f"{HERE}:not_a_function", "has no function not_a_function"),
+        (
+            f"{HERE}:not_a_function",
+            "not_a_function is of type int, which cannot be called. Name a function of",
+        ),
         (f"{HERE}:of_two", r"is called as of_two\(agent, record, seconds\), but too many pos"),
     ],
 )

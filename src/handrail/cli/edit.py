@@ -33,6 +33,9 @@ from handrail.errors import InvalidArgument, StorageFailure
 if TYPE_CHECKING:
     from rich.table import Table
 
+# Of a run's settings, those that say how an edit holds constraints.
+_SETTINGS = ("selection", "tolerance")
+
 
 def edit(
     path: Annotated[
@@ -82,7 +85,9 @@ def edit(
 ) -> None:
     """Change a trained policy as little as possible so that constraints hold; it acts nowhere."""
     import_modules(modules)
-    book = hr.rulebook.with_settings(hr.load_rulebook(constraints), **settings_of(change))
+    settings = settings_of(change)
+    _refuse_other_settings(settings)
+    book = hr.rulebook.with_settings(hr.load_rulebook(constraints), **settings)
     subject = hr.runs.open_policy(path, "An edit is about one policy", book, statistics)
     drawing = target.with_suffix(".png") if picture is None else picture
     refuse_ending(target, subject.ending, "The edited policy")
@@ -121,6 +126,23 @@ def edit(
         say("No picture: there are no two named observations, so no plane to draw.")
     else:
         say(f"Wrote {drawing}.")
+
+
+def _refuse_other_settings(settings: Iterable[str]) -> None:
+    """What learners are told, and an edit has no use for."""
+    for name in settings:
+        if name == "reach":
+            raise InvalidArgument(
+                "--set reach=…: an edit has no reach. It changes the policy as little as possible "
+                "at the reference states: say which with --states, and how much at most with "
+                "--max-change. Constraints that should reach further are held by "
+                "handrail.enforce(policy, constraints, reach=…), in Python."
+            )
+        if name not in _SETTINGS:
+            raise InvalidArgument(
+                f"--set {name}=…: an edit does not learn, so of the settings it takes "
+                f"{' and '.join(_SETTINGS)} only. Leave it out."
+            )
 
 
 def _fields(result: hr.Edit, book: hr.Rulebook) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What must hold, as rows; and how far a policy is from it."""
 
+from handrail.constraints.action_range import ActionRange
 from handrail.constraints.amount import Amount, Demand, amount_in_words, is_bound
 from handrail.constraints.any_of import AnyOf
 from handrail.constraints.barrier_condition import BarrierCondition, barrier, sampled_barrier
@@ -68,6 +69,7 @@ from handrail.constraints.words import (
 __all__ = [
     "DEFAULT_TOLERANCE",
     "Action",
+    "ActionRange",
     "Amount",
     "AnyOf",
     "AtLeast",

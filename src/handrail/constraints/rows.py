@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -60,17 +60,23 @@ class Rows:
         return f"<Rows: {counted(len(self), 'row')} at {counted(len(self.states), 'state')}>"
 
     @cached_property
+    def notes(self) -> dict[str, Any]:
+        """What others have found out about these rows, which never change, and want to keep."""
+        return {}
+
+    @cached_property
     def first_states(self) -> Array:
         """The state that identifies each row to a person: (n_rows, *observation_shape)."""
-        result: Array = self.states[self._starts()[:-1]]
+        result: Array = self.states[self._starts[:-1]]
         return result
 
     def sum_samples(self, per_sample: Array) -> Array:
         """Add what belongs to the same row: (n_samples, …) -> (n_rows, …)."""
         if len(per_sample) == len(self):
             return per_sample
-        return np.add.reduceat(per_sample, self._starts()[:-1], axis=0)
+        return np.add.reduceat(per_sample, self._starts[:-1], axis=0)
 
+    @cached_property
     def _starts(self) -> Indices:
         """Where each row's samples begin, and the end of the last: (n_rows + 1,)."""
         return np.searchsorted(self.row_of_sample, np.arange(len(self) + 1))
@@ -151,23 +157,27 @@ class Rows:
     @cached_property
     def _chords(self) -> Indices:
         """Samples that are ends of one."""
+        if not self._has_raw:
+            return np.zeros(0, dtype=np.intp)
         return np.flatnonzero(self.raw & ~self.is_about_one_state()[self.row_of_sample])
 
-    def is_equality(self) -> Mask:
-        """Rows whose two bounds coincide (n_rows,)."""
-        result: Mask = self.lower == self.upper
-        return result
+    @cached_property
+    def inequalities(self) -> Indices:
+        """Rows whose two bounds do not coincide."""
+        return np.flatnonzero(self.lower != self.upper)
 
     @cached_property
     def by_state(self) -> list[list[int]]:
         """The rows about each state, but for those that relate several."""
         groups: dict[bytes, list[int]] = {}
-        for i in np.flatnonzero(self.is_about_one_state()):
-            groups.setdefault(self.first_states[i].tobytes(), []).append(int(i))
+        for i in np.flatnonzero(self.is_about_one_state()).tolist():
+            groups.setdefault(self.first_states[i].tobytes(), []).append(i)
         return list(groups.values())
 
     def is_about_one_state(self) -> Mask:
         """Rows that do not relate several states (n_rows,)."""
+        if len(self.states) == len(self):
+            return np.ones(len(self), dtype=bool)
         result: Mask = np.bincount(self.row_of_sample, minlength=len(self)) == 1
         return result
 
@@ -181,6 +191,8 @@ class Rows:
 
     def is_raw(self) -> Mask:
         """Rows of raw outputs (n_rows,): these are as unbounded as mean actions are."""
+        if not self._has_raw:
+            return np.zeros(len(self), dtype=bool)
         return self.sum_samples(self.raw.astype(np.float64)) > 0.0
 
     def reach(self) -> tuple[Array, Array]:
@@ -229,12 +241,11 @@ class Rows:
     @cached_property
     def samples(self) -> list[slice]:
         """The samples of each row."""
-        starts = self._starts()
-        return [slice(a, b) for a, b in pairwise(starts.tolist())]
+        return [slice(a, b) for a, b in pairwise(self._starts.tolist())]
 
     def take(self, indices: Indices) -> Rows:
         """The chosen rows, in the chosen order."""
-        chosen, row_of_sample = self._samples_of(indices)
+        chosen, row_of_sample = self.samples_of(indices)
         return Rows(
             states=self.states[chosen],
             weights=self.weights[chosen],
@@ -249,7 +260,7 @@ class Rows:
             alternative=self.alternative[indices],
         )
 
-    def _samples_of(self, indices: Indices) -> tuple[Indices, Indices]:
+    def samples_of(self, indices: Indices) -> tuple[Indices, Indices]:
         """Of some rows: which samples they have, and which of the rows each is of."""
         if len(self.states) == len(self):  # one each, as of regions, which have thousands
             return np.asarray(indices, dtype=np.intp), np.arange(len(indices))

@@ -296,6 +296,17 @@ def check_ending(path: str | Path, ending: str) -> Path:
     return Path(path)
 
 
+def _cause(difference: float, outputs: Array) -> str:
+    """Of outputs that are rounded by more than is agreed to."""
+    size = float(np.abs(outputs).max())
+    if difference <= AGREEMENT * size:
+        return (
+            f"Actions are as large as {size:.3g} there, and float32 has seven digits of them: have "
+            "the policy act in larger units, and the environment scale them."
+        )
+    return "Very large weights do this in float32."
+
+
 def write_compared(
     subject: Exportable,
     path: Path,
@@ -323,8 +334,8 @@ def write_compared(
     if not difference <= AGREEMENT + 2.0 * rounding:
         raise InvalidPolicy(
             f"{path} was not written: computed there in {precision}, outputs differ from the "
-            f"policy's by up to {difference:.1e}, which is more than {AGREEMENT:g}. Very large "
-            "weights do this in float32; a NumPy file computes in float64."
+            f"policy's by up to {difference:.1e}, which is more than {AGREEMENT:g}. "
+            f"{_cause(difference, expected)} A NumPy file computes in float64."
         )
     metadata = {
         **subject.metadata,

@@ -179,6 +179,11 @@ def _check_continuous(actions: gym.spaces.Box) -> None:
         )
 
 
+def limits_of(actions: gym.spaces.Box) -> tuple[Array, Array]:
+    """The lowest and highest action (n_actions,)."""
+    return actions.low.ravel().astype(np.float64), actions.high.ravel().astype(np.float64)
+
+
 def action_limits(limits: Any, n_actions: int) -> tuple[Array, Array]:
     """(low, high) as callers say it, each a number or (n_actions,)."""
     try:

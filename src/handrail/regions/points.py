@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Mapping
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +23,7 @@ class Points:
     """
 
     def __init__(self, states: ArrayLike) -> None:
+        _refuse_parts(states)
         try:
             array = np.array(states, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -50,6 +52,20 @@ class Points:
     def __repr__(self) -> str:
         states = "1 state" if len(self) == 1 else f"{len(self):,} states"
         return f"Points({states} of shape {self.states.shape[1:]})"
+
+
+def _refuse_parts(states: Any) -> None:
+    """Of a Dict, which constraints know as one list of numbers."""
+    listed = states if isinstance(states, list | tuple) else [states]
+    of_parts = next((one for one in listed if isinstance(one, Mapping)), None)
+    if of_parts is not None:
+        raise InvalidConstraint(
+            f"states are numbers in a row, but got a mapping of {', '.join(map(str, of_parts))}. "
+            "Of Dict observations, a state is its parts one behind the other, in the order of the "
+            "space: gymnasium.spaces.flatten(env.observation_space, observation); of a model of "
+            "Stable-Baselines3, handrail.sb3.state_of(model, observation).",
+            about="Points",
+        )
 
 
 def _refuse_non_finite(states: Array) -> None:

@@ -32,7 +32,6 @@ from handrail.rulebook.requirement import (
     parse_likely,
     parse_preference,
     parse_requirement,
-    refuse_out_of_range,
 )
 from handrail.rulebook.schema import (
     MAX_CONSTRAINTS,
@@ -194,8 +193,8 @@ def _constrain(
 ) -> PlacedConstraint:
     try:
         constraint = group.requirement.at(where, name, priority)
-        if not isinstance(group.requirement, Symmetry):
-            refuse_out_of_range(group.requirement.text, constraint, actions)
+        if actions.range is not None and not isinstance(group.requirement, Symmetry):
+            actions.range.refuse_one_beyond(constraint, group.requirement.text)
         return constraint
     except InvalidConstraint as error:  # such as an equality on a region
         raise group.spot.error(error.told(file_words())) from None

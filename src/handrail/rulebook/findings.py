@@ -28,6 +28,7 @@ from handrail.rulebook.schema import (
 from handrail.rulebook.source import KeyPath, Source
 from handrail.settings import (
     Everywhere,
+    Fading,
     MaximumDeviation,
     MaximumReturn,
     Network,
@@ -50,6 +51,7 @@ _TERMS = {
 
 T = TypeVar("T")
 _SELECTION: KeyPath = ("settings", "selection")
+_REACH: KeyPath = ("settings", "reach")
 
 # In pydantic's paths the strategy follows on the key, whether the file names it or not.
 _STRATEGIES: dict[str, type[BaseModel]] = {
@@ -63,6 +65,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "barrier": BarrierEntry,
     "constraints": ConstraintEntry,
     "environment": EnvironmentEntry,
+    "fading": Fading,
     "network": Network,
     "picture": PictureEntry,
     "polytope": PolytopeEntry,
@@ -179,6 +182,8 @@ def _path(finding: Mapping[str, Any]) -> KeyPath:
     )
     if path[:2] == _SELECTION and path[2:3] and path[2] in _STRATEGIES:
         return _SELECTION + path[3:]
+    if path[:3] == (*_REACH, "fading"):
+        return _REACH + path[3:]
     return path
 
 
@@ -234,6 +239,8 @@ def _inside(path: KeyPath) -> str:
 def _choices(finding: Mapping[str, Any]) -> list[str]:
     if finding["type"] == "selection":
         return list(_STRATEGIES)
+    if finding["type"] == "reach":
+        return ["auto"]
     return re.findall(r"'([^']*)'", str(finding.get("ctx", {}).get("expected", "")))
 
 

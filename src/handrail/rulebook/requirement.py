@@ -20,6 +20,7 @@ from typing import Any, final
 import numpy as np
 
 from handrail.constraints import (
+    ActionRange,
     Amount,
     AnyOf,
     AtLeast,
@@ -33,8 +34,6 @@ from handrail.constraints import (
     Prefer,
     action_about,
     is_bound,
-    looked_at,
-    state_in_words,
 )
 from handrail.errors import InvalidConstraint
 from handrail.formulas import (
@@ -99,6 +98,14 @@ class DeclaredActions:
         if self.branches is not None:
             return BranchProbability(self.branches)
         return MEAN if self.ranges else PROBABILITY
+
+    @property
+    def range(self) -> ActionRange | None:
+        """What continuous actions are clipped to."""
+        if self.ranges is None:
+            return None
+        low, high = np.transpose(np.array(self.ranges, dtype=np.float64))
+        return ActionRange(low, high)
 
     @property
     def by_branch(self) -> dict[str, tuple[str, ...]]:
@@ -497,27 +504,3 @@ def _refuse_impossible(requirement: Requirement, actions: DeclaredActions) -> No
         probe.rows(len(actions) * (2 if requirement.quantity == STD else 1))
     except InvalidConstraint as error:
         raise InvalidConstraint(error.told(file_words(actions=actions.names))) from None
-
-
-def refuse_out_of_range(text: str, constraint: PlacedConstraint, actions: DeclaredActions) -> None:
-    """A mean beyond what the environment lets through could be had, but never done."""
-    if isinstance(constraint, AnyOf):
-        for one in constraint.alternatives:
-            refuse_out_of_range(one.name, one, actions)
-        return
-    demands = constraint.asked_of_actions(len(actions))
-    if actions.ranges is None or demands is None:  # slopes have no range
-        return
-    states = looked_at(constraint.where)
-    asked = demands[0].at(states)
-    ends = np.stack([asked.weights * side for side in np.transpose(actions.ranges)])
-    lowest, highest = ends.min(axis=0).sum(axis=1), ends.max(axis=0).sum(axis=1)
-    wrong = np.broadcast_to((asked.lower > highest) | (asked.upper < lowest), len(states))
-    if wrong.any():
-        at = int(wrong.argmax())
-        low, high = (float(np.broadcast_to(one, len(states))[at]) for one in (lowest, highest))
-        where = f" at {state_in_words(states[at])}" if constraint.depends_on_state else ""
-        raise InvalidConstraint(
-            f"{text!r} is out of range{where}: with the ranges of the actions it is "
-            f"between {low:g} and {high:g}."
-        )

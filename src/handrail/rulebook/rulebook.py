@@ -18,7 +18,7 @@ import gymnasium as gym
 import numpy as np
 from pydantic import ValidationError
 
-from handrail.constraints import Constraint, PlacedConstraint, counted
+from handrail.constraints import ActionRange, Constraint, PlacedConstraint, counted
 from handrail.errors import InvalidConstraint, InvalidRulebook, ShapeMismatch
 from handrail.formulas import Formula
 from handrail.policies import Policy, Quantity, flat_space, space_of
@@ -386,6 +386,10 @@ def constraints_of(
     if isinstance(found, Rulebook) and meant_for is not None:
         found = found.shown_to(meant_for[0] if isinstance(meant_for, tuple) else meant_for)
     constraints = found.constraints if isinstance(found, Rulebook) else found
+    if not isinstance(found, Rulebook):  # which was checked by the ranges that it declares
+        acts_in = ActionRange.of(meant_for[1] if isinstance(meant_for, tuple) else meant_for)
+        if acts_in is not None:
+            acts_in.refuse_beyond(constraints)
     if isinstance(meant_for, tuple):
         if isinstance(found, Rulebook):
             found.check_spaces(*meant_for)

@@ -53,12 +53,17 @@ class NamedCallback:
             module = import_module(self.module)
         except Exception as error:  # whatever the user's module does
             raise InvalidArgument(f"--callback {self}: {type(error).__name__}: {error}.") from error
-        found: Any = getattr(module, self.function, None)
-        if not callable(found):
+        if not hasattr(module, self.function):
             near = get_close_matches(self.function, dir(module), n=1)
             meant = f" Did you mean {near[0]}?" if near else ""
             raise InvalidArgument(
                 f"--callback {self}: {self.module} has no function {self.function}.{meant}"
+            )
+        found: Any = getattr(module, self.function)
+        if not callable(found):
+            raise InvalidArgument(
+                f"--callback {self}: {self.function} is of type {type(found).__name__}, which "
+                "cannot be called. Name a function of (agent, record, seconds)."
             )
         _refuse_other_arguments(found, str(self))
         callback: Callback = found
