@@ -15,6 +15,7 @@ from handrail import _minimum_norm
 from handrail._minimum_norm import (
     SOFT_PRICE,
     MinimumNorm,
+    likely_active,
     nonnegative_least_squares,
     solve_minimum_norm,
     solve_soft,
@@ -149,6 +150,41 @@ def test_the_fallback_gives_the_same_answer(program: tuple[Array, Array, Array])
         patch.setattr(_minimum_norm, "_daqp_active", lambda *_: None)
         answer = solve_minimum_norm(*program)
     np.testing.assert_allclose(answer.x, expected.x, atol=1e-6 * float(np.linalg.norm(expected.x)))
+
+
+def test_one_row_needs_no_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hardest row brings all others within their bounds: the same answer, to the last bit."""
+    matrix = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    lower, upper = np.array([0.5, 2.0, -INF]), np.array([INF, INF, 5.0])
+    guessed = solve_minimum_norm(matrix, lower, upper)
+    assert guessed.method == "one row"
+    np.testing.assert_allclose(guessed.x, [1.0, 1.0])
+    np.testing.assert_allclose(guessed.multipliers, [0.0, 1.0, 0.0])
+    monkeypatch.setattr(_minimum_norm, "_hardest_active", lambda *_: np.zeros(3))
+    solved = solve_minimum_norm(matrix, lower, upper)
+    assert solved.method == "daqp"
+    np.testing.assert_array_equal(solved.x, guessed.x)
+
+
+def test_one_row_is_not_believed_where_two_hold_the_answer() -> None:
+    matrix, lower = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([2.0, 1.0])
+    answer = solve_minimum_norm(matrix, lower, np.full(2, INF))
+    assert answer.method == "daqp"
+    np.testing.assert_allclose(answer.x, [2.0, 1.0])
+
+
+def test_likely_active_rows_are_those_of_the_answer() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        matrix, lower = rng.normal(size=(30, 30)), rng.normal(size=30)
+        answer = solve_minimum_norm(matrix, lower, np.full(30, INF))
+        active = likely_active(matrix, lower, np.full(30, INF))
+        np.testing.assert_array_equal(active, np.flatnonzero(answer.multipliers))
+
+
+def test_no_row_is_likely_where_rows_contradict_each_other() -> None:
+    matrix = np.array([[1.0, 0.0], [1.0, 0.0]])
+    assert not len(likely_active(matrix, np.array([1.0, -INF]), np.array([INF, -1.0])))
 
 
 def test_nonnegative_least_squares() -> None:

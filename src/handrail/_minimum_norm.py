@@ -2,13 +2,15 @@
 
 The rules come from measurements on hundreds of such programs: scale the rows, eliminate equalities,
 solve by a dual active-set method, polish on the active rows, and verify in the original units. A
-solver's own word is never taken for it.
+solver's own word is never taken for it, so a guess may come first: mostly the hardest row is the
+only one that holds the answer.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import daqp
@@ -23,7 +25,7 @@ from handrail._small_matrices import (
     solve_upper,
     solve_upper_transposed,
 )
-from handrail._types import Array
+from handrail._types import Array, Indices
 from handrail.errors import SolverFailure
 
 Signs = Array
@@ -94,13 +96,22 @@ class ScaledRows:
 
     def rounding(self, x: Array) -> Array:
         """What floating point alone can make of a violation (m,), in original units."""
-        rounding = 1e-14 * np.sqrt(len(x)) * (1.0 + np.linalg.norm(x))
+        rounding = _rounding(len(x), float(np.linalg.norm(x)))
         return self.in_original_units(np.full(len(self.lower), rounding))
+
+
+def _rounding(n: int, size: float) -> float:
+    """Of a product of a unit row with an answer (n,) of this size."""
+    return 1e-14 * math.sqrt(n) * (1.0 + size)
 
 
 def scale_rows(matrix: Array, lower: Array, upper: Array) -> ScaledRows:
     """Scale rows of non-zero length; at least one bound must exclude x = 0."""
-    lengths = np.linalg.norm(matrix, axis=1)
+    return _scaled(matrix, lower, upper, np.linalg.norm(matrix, axis=1))
+
+
+def _scaled(matrix: Array, lower: Array, upper: Array, lengths: Array) -> ScaledRows:
+    """By their lengths (m,)."""
     low, high = lower / lengths, upper / lengths
     unit = float(np.maximum(low, -high).max())
     return ScaledRows(matrix / lengths[:, None], low / unit, high / unit, lengths, unit)
@@ -113,25 +124,61 @@ def solve_minimum_norm(matrix: Array, lower: Array, upper: Array) -> MinimumNorm
     if not needed.any():
         return MinimumNorm(np.zeros(n), np.zeros(m), True, 0.0, "nothing to do")
     lengths = np.linalg.norm(matrix, axis=1)
-    movable = lengths > 0.0
     none = MinimumNorm(np.zeros(n), np.zeros(m), False, np.inf, "none")
-    if needed[~movable].any() or not np.isfinite(matrix).all():
+    if not np.isfinite(lengths).all() and not np.isfinite(matrix).all():
         return none
-    basis, reduced = _within_row_space(matrix[movable])
-    rows = scale_rows(reduced, lower[movable], upper[movable])
-    for name, method in (("daqp", _daqp_active), ("nnls", _nnls_active)):
+    movable = lengths > 0.0
+    if movable.all():
+        return _solve_scaled(matrix, lower, upper, lengths) or none
+    if needed[~movable].any():
+        return none
+    found = _solve_scaled(matrix[movable], lower[movable], upper[movable], lengths[movable])
+    if found is None:
+        return none
+    multipliers = np.zeros(m)
+    multipliers[movable] = found.multipliers
+    return replace(found, multipliers=multipliers)
+
+
+def likely_active(matrix: Array, lower: Array, upper: Array) -> Indices:
+    """Rows that hold the answer if a solver is right, which nobody verifies; maybe none.
+
+    Of rows (m, n) of non-zero length, at least one of which excludes x = 0.
+    """
+    rows = scale_rows(matrix, lower, upper)
+    signs = _daqp_active(rows.matrix, rows.lower, rows.upper)
+    return np.flatnonzero(signs) if signs is not None else np.zeros(0, dtype=np.intp)
+
+
+def _solve_scaled(matrix: Array, lower: Array, upper: Array, lengths: Array) -> MinimumNorm | None:
+    """Of rows of non-zero length (m,), by the first method whose answer survives verification."""
+    basis, reduced = _within_row_space(matrix)
+    rows = (
+        scale_rows(reduced, lower, upper)
+        if basis is not None
+        else _scaled(reduced, lower, upper, lengths)
+    )
+    for name, method in (
+        ("one row", _hardest_active),
+        ("daqp", _daqp_active),
+        ("nnls", _nnls_active),
+    ):
         signs = _active_signs(rows, method)
         if signs is None:
             continue
         x, multipliers = _on_active_rows(rows, signs)
-        if not _is_optimal(rows, x, multipliers):
+        # Of a guess only rounding may be missing: near a bound, tolerance would take any for true.
+        if not _is_optimal(rows, x, multipliers, 0.0 if method is _hardest_active else _ACCURACY):
             continue
-        ratio = float(np.linalg.norm(x))
-        original = np.zeros(m)
-        original[movable] = multipliers * rows.unit / rows.lengths
         solution = basis @ x if basis is not None else x
-        return MinimumNorm(solution * rows.unit, original, True, ratio, name)
-    return none
+        return MinimumNorm(
+            solution * rows.unit,
+            multipliers * rows.unit / rows.lengths,
+            True,
+            float(np.linalg.norm(x)),
+            name,
+        )
+    return None
 
 
 def _within_row_space(matrix: Array) -> tuple[Array | None, Array]:
@@ -146,20 +193,22 @@ def _within_row_space(matrix: Array) -> tuple[Array | None, Array]:
 def _active_signs(rows: ScaledRows, method: _Method) -> Signs | None:
     """+1 / -1 for rows held at their lower / upper bound, 0 for the rest; None if infeasible."""
     equal = rows.lower == rows.upper
+    if not equal.any():
+        return method(rows.matrix, rows.lower, rows.upper)
+    if method is _hardest_active:
+        return None
     signs = np.zeros(len(rows.lower))
-    x_equal = np.zeros(rows.matrix.shape[1])
     inequalities = np.flatnonzero(~equal)
     matrix = rows.matrix[inequalities]
-    if equal.any():
-        held = np.flatnonzero(equal)
-        q, _, independent = _independent(rows.matrix[held])
-        signs[held[independent]] = 1.0
-        x_equal, _ = _on_active_rows(rows, signs)
-        if rows.violations(x_equal)[held].max() > _ACCURACY + rows.rounding(x_equal)[held].max():
-            return None  # the equalities contradict each other
-        # Project twice: once is not orthogonal enough when a row nearly is an equality.
-        for _ in range(2):
-            matrix = matrix - (matrix @ q) @ q.T
+    held = np.flatnonzero(equal)
+    q, _, independent = _independent(rows.matrix[held])
+    signs[held[independent]] = 1.0
+    x_equal, _ = _on_active_rows(rows, signs)
+    if rows.violations(x_equal)[held].max() > _ACCURACY + rows.rounding(x_equal)[held].max():
+        return None  # the equalities contradict each other
+    # Project twice: once is not orthogonal enough when a row nearly is an equality.
+    for _ in range(2):
+        matrix = matrix - (matrix @ q) @ q.T
     shift = rows.matrix[inequalities] @ x_equal
     lengths = np.linalg.norm(matrix, axis=1)
     free = lengths > _RANK * np.sqrt(matrix.shape[1])
@@ -174,6 +223,15 @@ def _active_signs(rows: ScaledRows, method: _Method) -> Signs | None:
         if found is None:
             return None
         signs[chosen] = found
+    return signs
+
+
+def _hardest_active(matrix: Array, lower: Array, upper: Array) -> Signs:  # noqa: ARG001
+    """The row that needs most alone, and no other: right more often than not, and no solver."""
+    needed = np.maximum(lower, -upper)
+    hardest = int(needed.argmax())
+    signs = np.zeros(len(lower))
+    signs[hardest] = 1.0 if lower[hardest] == needed[hardest] else -1.0
     return signs
 
 
@@ -257,22 +315,28 @@ def _on_active_rows(rows: ScaledRows, signs: Signs) -> tuple[Array, Array]:
     return x, multipliers
 
 
-def _is_optimal(rows: ScaledRows, x: Array, multipliers: Array) -> bool:
-    """Verify bounds (in original units), signs and stationarity; NaN fails every test."""
-    if not np.isfinite(x).all() or not np.isfinite(multipliers).all():
+def _is_optimal(rows: ScaledRows, x: Array, multipliers: Array, accuracy: float) -> bool:
+    """Verify bounds (in original units), signs and stationarity; NaN fails every test.
+
+    Bounds may be missed by the accuracy, and by what rounding can do.
+    """
+    active = np.flatnonzero(multipliers)
+    held, size = multipliers[active], float(np.linalg.norm(x))
+    if not (np.isfinite(size) and np.isfinite(held).all()):
         return False
-    feasible = rows.violations(x) <= _ACCURACY + rows.rounding(x)
-    holds_lower, holds_upper = multipliers > 0.0, multipliers < 0.0
-    allowed = np.where(holds_lower, np.isfinite(rows.lower), True)
-    allowed &= np.where(holds_upper, np.isfinite(rows.upper), True)
-    values = rows.matrix @ x
-    slack = np.where(holds_lower, values - rows.lower, rows.upper - values)
-    at_bound = np.abs(slack) <= 1e-7 * (1.0 + np.linalg.norm(x))
-    negligible = np.abs(multipliers) <= _ACCURACY * np.abs(multipliers).max(initial=0.0)
-    signs = negligible | (allowed & at_bound) | (rows.lower == rows.upper)
-    residual = np.linalg.norm(x - rows.matrix.T @ multipliers)
-    stationary = residual <= 1e-9 * (1.0 + np.linalg.norm(x)) + 1e-13 * np.abs(multipliers).sum()
-    return bool(feasible.all() and signs.all() and stationary)
+    values, units = rows.matrix @ x, rows.lengths * rows.unit
+    missed = np.maximum(rows.lower - values, values - rows.upper)
+    if not (missed * units <= accuracy + _rounding(len(x), size) * units).all():
+        return False
+    # Of equalities, both bounds are the same; no multiplier holds a bound that is not there.
+    bound = np.where(held > 0.0, rows.lower[active], rows.upper[active])
+    sizes = np.abs(held)
+    at_bound = np.abs(values[active] - bound) <= 1e-7 * (1.0 + size)
+    negligible = sizes <= _ACCURACY * sizes.max(initial=0.0)
+    equal = rows.lower[active] == rows.upper[active]
+    residual = np.linalg.norm(x - held @ rows.matrix[active])
+    stationary = residual <= 1e-9 * (1.0 + size) + 1e-13 * sizes.sum()
+    return bool((at_bound | negligible | equal).all() and stationary)
 
 
 # The L1 price is exact: a row whose multiplier stays below its price is met as if it were hard; a

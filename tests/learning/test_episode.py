@@ -63,6 +63,21 @@ def test_an_environment_may_write_into_its_own_observation() -> None:
     assert len(set(episode.states[:, 0])) == len(episode)
 
 
+@pytest.mark.parametrize("steps", [255, 256, 257, 600])
+def test_a_long_episode_is_kept_from_its_first_state_to_its_last(steps: int) -> None:
+    shown: list[Array] = []
+
+    def act(state: Array) -> int:
+        shown.append(state.copy())
+        return int(state[0] < 0.5)
+
+    episode = play(corridor(steps=steps), act, seed=0)
+    assert len(episode) == steps
+    np.testing.assert_array_equal(episode.states, shown)
+    assert {0.4, 0.6} == set(episode.states[-2:, 0].round(6))
+    assert episode.final_state[0] == episode.states[-2, 0]
+
+
 def test_an_episode_depends_on_its_number_alone() -> None:
     policy = small_policy(4, 2)
     env = gym.make("CartPole-v1")

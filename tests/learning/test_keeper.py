@@ -88,6 +88,9 @@ def test_what_cannot_be_is_said_and_the_policy_is_as_it_was() -> None:
     keeper = Keeper(policy, SPACES, Terms.of(both))
     assert keeper.is_impossible()
     assert not Keeper(policy, SPACES, Terms.of(RULES)).is_impossible()
+    boxes = hr.Box([-0.5] * 3, [0.1] * 3), hr.Box([0.0] * 3, [0.5] * 3)
+    apart = [hr.AtLeast(0.9, k, box, name=f"{k}") for k, box in enumerate(boxes)]
+    assert Keeper(policy, SPACES, Terms.of(apart)).is_impossible()
     with pytest.raises(
         hr.errors.UnsatisfiedConstraints, match=r"After 7 timesteps .* as PPO left it\. "
     ):

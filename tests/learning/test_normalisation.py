@@ -160,7 +160,7 @@ def test_a_failed_update_leaves_the_statistics() -> None:
         raise RuntimeError("planned")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("handrail.enforcement.rail.Rail.hold", fail)
+        patch.setattr("handrail.enforcement.rail.Rail.keep", fail)  # which comes first
         with pytest.raises(RuntimeError, match="planned"):
             agent.learn(episodes=1, progress_bar=False)
     assert (env.obs_rms.mean.tolist(), env.obs_rms.count) == before

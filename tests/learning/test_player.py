@@ -10,9 +10,11 @@ import pytest
 
 import handrail as hr
 from handrail._types import Array
+from handrail.errors import EnvironmentFailure
 from handrail.learning.episode import Start
 from handrail.learning.player import make_player
 
+TWO = hr.AtLeast(0.9, 1, hr.Points([0.5, 0.5]), "of two numbers")
 RULE = hr.AtLeast(0.9, 1, hr.Points([0.0, 0.0, 0.2, 0.1]), "leaning right")
 
 
@@ -35,9 +37,10 @@ class Own(gym.Env[Array, np.int64]):
     action_space = gym.spaces.Discrete(2)
 
     def __init__(self, begins: Any) -> None:
-        self.begins, self.steps = begins, 0
+        self.begins, self.steps, self.resets = begins, 0, 0
 
     def reset(self, **_: Any) -> tuple[Array, dict[str, Any]]:
+        self.resets += 1
         if isinstance(self.begins, Exception):
             raise self.begins
         return np.array(self.begins), {}
@@ -63,9 +66,39 @@ def test_an_own_environment_is_asked_without_a_step() -> None:
     assert env.steps == 0
 
 
-@pytest.mark.parametrize("begins", [RuntimeError("no power"), [np.nan, 0.0], [0.0]])
-def test_what_cannot_begin_is_said_when_it_is_played(begins: Any) -> None:
-    assert make_player(Own(begins), 1).beginning(Start.of(0, 0)) is None
+@pytest.mark.parametrize(
+    ("begins", "words"),
+    [
+        (RuntimeError("no power"), "Episode 0: .*RuntimeError.*no power"),
+        ([np.nan, 0.0], "Episode 0: The environment's observation is not finite"),
+        ([0.0], "Episode 0: .*shape"),
+    ],
+)
+def test_what_cannot_begin_is_said_as_in_the_first_episode(begins: Any, words: str) -> None:
+    """It was swallowed, and what the first reset would have told was lost."""
+    with pytest.raises(EnvironmentFailure, match=words) as early:
+        hr.Reinforce(Own(begins), constraints=[TWO], reach=0.001)
+    learner = hr.Reinforce(Own(begins), constraints=[TWO], enforcement="none")
+    with pytest.raises(EnvironmentFailure) as late:
+        learner.learn(episodes=1)
+    assert str(early.value) == str(late.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "resets"),
+    [
+        ({"reach": 0.001}, 1),
+        ({"reach": 10.0}, 0),
+        ({"reach": hr.Fading(first=10.0)}, 0),
+        ({"references": [[0.1, 0.2]], "reach": 0.001}, 0),
+    ],
+)
+def test_where_a_beginning_decides_nothing_the_environment_is_left_alone(
+    given: dict[str, Any], resets: int
+) -> None:
+    env = Own([0.3, -0.2])
+    hr.Reinforce(env, constraints=[TWO], **given)
+    assert env.resets == resets
 
 
 def test_whoever_counts_resets_is_left_alone() -> None:

@@ -33,7 +33,7 @@ from handrail.learning.update import apply_update
 from handrail.settings import LearnerSettings
 from tests.conftest import Golden, small_policy
 from tests.support import cartpole
-from tests.support.environments import Failing, Pixels, corridor
+from tests.support.environments import Car, Failing, Pixels, corridor
 
 
 def constraints() -> list[hr.Constraint]:
@@ -290,6 +290,22 @@ def test_networks_without_forward_mode_are_refused_in_words() -> None:
         agent.learn(episodes=1)
     for one, other in zip(before, weights(agent), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_who_has_no_single_choice_says_what_to_ask_for() -> None:
+    car = Reinforce(Car(), hr.BranchedPolicy.mlp(Car(), hidden=(8,)))
+    words = (
+        r"this BranchedPolicy chooses in branches of \[3, 2\] actions\. At states \(n, "
+        r"\*observation_shape\) ask for agent\.policy\.probabilities\(states\), a list of "
+    )
+    with pytest.raises(InvalidPolicy, match=words):
+        car.probabilities([0.1, 0.2])
+    assert isinstance(car.policy, hr.BranchedPolicy)
+    assert [one.shape for one in car.policy.probabilities([[0.1, 0.2]])] == [(1, 3), (1, 2)]
+    pendulum = gym.make("Pendulum-v1")
+    swinging = Reinforce(pendulum, hr.GaussianPolicy.mlp(pendulum, hidden=(8,)))
+    with pytest.raises(InvalidPolicy, match=r"ask for agent\.policy\.mean\(states\), \(n, n_act"):
+        swinging.probabilities([1.0, 0.0, 0.0])
 
 
 def test_observations_of_any_rank_are_flattened() -> None:

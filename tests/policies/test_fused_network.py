@@ -40,6 +40,8 @@ def policy_of(n_observations: int, n_actions: int, width: int, fused: bool) -> h
         (5, 3, 257, 17),
         (8, 4, 1000, 50),
         (11, 7, 40, 3),
+        (4, 2, 1025, 6),
+        (2, 2, 2100, 21),
     ],
 )
 def test_every_pass_is_torchs(n_observations: int, n_actions: int, width: int, n: int) -> None:
@@ -67,6 +69,21 @@ def test_every_pass_is_torchs(n_observations: int, n_actions: int, width: int, n
     )
 
 
+def test_a_rough_kernel_is_that_of_a_part_of_the_units() -> None:
+    whole, part = (policy_of(3, 2, width, fused=True) for width in (600, 256))
+    with torch.no_grad():
+        for one, other in zip(part.parameters, whole.parameters, strict=True):
+            one.copy_(other[tuple(slice(0, n) for n in one.shape)])
+    states, weights = RNG.normal(size=(10, 3)), RNG.normal(size=(10, 2))
+    few, many = part.fused(), whole.fused()
+    assert few is not None
+    assert many is not None
+    expected = few.kernel(states, weights)
+    np.testing.assert_allclose(many.rough_kernel(states, weights), expected, rtol=1e-12)
+    np.testing.assert_array_equal(few.rough_kernel(states, weights), expected)
+    assert not np.allclose(many.kernel(states, weights), expected)
+
+
 def test_draws_follow_the_probabilities_whatever_evaluates_them() -> None:
     ours, torchs = (policy_of(3, 4, 64, fused) for fused in (True, False))
     states = RNG.normal(size=(300, 3))
@@ -75,6 +92,61 @@ def test_draws_follow_the_probabilities_whatever_evaluates_them() -> None:
     act = ours.actor(np.random.default_rng(2))
     shares = np.bincount([act(states[0]) for _ in range(4000)], minlength=4) / 4000
     np.testing.assert_allclose(shares, softmax(ours.logits(states[:1]))[0], atol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("n_observations", "n_actions", "width"),
+    [(1, 2, 1), (3, 3, 255), (4, 2, 1025), (8, 4, 5000), (9, 2, 30), (3, 5, 30)],
+)
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e4, 1e12])
+def test_draws_by_rounded_weights_are_those_of_float64(
+    n_observations: int, n_actions: int, width: int, size: float
+) -> None:
+    """Also by numbers on the edge between two actions, where float32 knows nothing."""
+    policy = policy_of(n_observations, n_actions, width, fused=True)
+    with torch.no_grad():
+        policy.parameters[0].mul_(size)
+        policy.parameters[2].mul_(5.0 / size)
+    states = RNG.normal(size=(200, n_observations)) * RNG.choice([0.1, 1.0, 50.0], (200, 1))
+    edges = policy.outputs(states)[:, 0] + RNG.choice([0.0, 1e-16, -1e-9, 1e-7], 200)
+    numbers = [*RNG.random(200).tolist(), *np.clip(edges, 0.0, 1.0).tolist()]
+    fused = policy.fused()
+    assert fused is not None
+    act = fused.drawer(iter(numbers).__next__, fused.draw)
+    pairs = list(zip([*states, *states], numbers, strict=True))
+    assert [act(state) for state, _ in pairs] == [fused.draw(*pair) for pair in pairs]
+
+
+def test_few_draws_need_float64() -> None:
+    policy = policy_of(4, 2, 5000, fused=True)
+    fused, rng = policy.fused(), np.random.default_rng(0)
+    assert fused is not None
+    act = fused.drawer(rng.random, lambda _state, _number: -1)
+    drawn = [act(state) for state in RNG.normal(size=(2000, 4))]
+    assert set(drawn) == {-1, 0, 1}
+    assert drawn.count(-1) < 40
+
+
+def test_actions_that_hardly_differ_are_drawn_as_in_float64() -> None:
+    """Where float64 itself loses what the draw depends on."""
+    policy = policy_of(3, 2, 64, fused=True)
+    with torch.no_grad():
+        policy.parameters[2].mul_(1e-9).add_(1e4)
+        policy.parameters[3].add_(1e7)
+    fused, states = policy.fused(), RNG.normal(size=(300, 3))
+    assert fused is not None
+    numbers = np.clip(policy.outputs(states)[:, 0] + RNG.normal(size=300) * 1e-9, 0.0, 1.0)
+    act = fused.drawer(iter(numbers.tolist()).__next__, fused.draw)
+    exact = [fused.draw(state, number) for state, number in zip(states, numbers, strict=True)]
+    assert [act(state) for state in states] == exact
+
+
+def test_an_actor_draws_by_one_number_after_the_other() -> None:
+    for fused in (True, False):
+        policy = policy_of(3, 4, 64, fused)
+        act, rng = policy.actor(np.random.default_rng(3)), np.random.default_rng(3)
+        states = RNG.normal(size=(200, 3))
+        assert [act(state) for state in states] == [policy.act(state, rng) for state in states]
 
 
 def test_an_update_in_place_is_seen_at_once() -> None:

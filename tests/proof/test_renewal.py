@@ -15,7 +15,7 @@ from handrail.constraints import PlacedConstraint
 from handrail.proof.branch_and_bound import Budget
 from handrail.proof.question import provable_layers
 from handrail.proof.renewal import CellCache, Renewal
-from handrail.proof.vertex_bound import VertexBound
+from handrail.proof.vertex_bound import CellCorners, VertexBound
 from handrail.regions.cells import Cells
 from tests.conftest import spaces
 
@@ -177,7 +177,7 @@ def test_the_compiled_bound_is_below_every_state_of_a_cell(width: int) -> None:
         constraint = triangle("some")
         margin = hr.proof.at_most(constraint.quantity, np.array([1.0, 0.0]), 0.4)
         bounder, cells = VertexBound.of(layers, margin), some_cells(rng, 37)
-        lowest, somewhere = bounder.single_bounds(cells).T
+        lowest, somewhere = bounder.single_bounds(CellCorners.of(cells)).T
         states = inside(cells, 200, rng)
         flat = states.reshape(-1, 3)
         margins = margin.of_raw(layers.outputs(flat), flat).reshape(len(cells), -1)
@@ -189,3 +189,87 @@ def test_the_compiled_bound_is_below_every_state_of_a_cell(width: int) -> None:
         around = Cells.boxes(cells.low.min(axis=0)[None], cells.high.max(axis=0)[None])
         with_numpy = bounder.narrowed(around).bounds(cells).lowest
         assert np.median(lowest - with_numpy) >= -1e-11
+
+
+@compiled_only
+@pytest.mark.parametrize("n_coordinates", [1, 2, 4, 5, 9])
+def test_the_compiled_bound_takes_any_number_of_coordinates(n_coordinates: int) -> None:
+    """Four are taken at a time."""
+    rng = np.random.default_rng(n_coordinates)
+    policy = hr.CategoricalPolicy.mlp(spaces(n_coordinates, 2), hidden=[40], seed=1)
+    move(policy, 0.5, 1)
+    layers = provable_layers(policy)
+    margin = hr.proof.at_most(triangle("some").quantity, np.array([1.0, 0.0]), 0.4)
+    cells = Cells.boxes(-np.ones((1, n_coordinates)), np.ones((1, n_coordinates)))
+    for _ in range(4):
+        cells = cells.halves(rng.uniform(0.2, 1.0, n_coordinates))
+    lowest, somewhere = VertexBound.of(layers, margin).single_bounds(CellCorners.of(cells)).T
+    states = np.concatenate([inside(cells, 50, rng), cells.vertices()], axis=1)
+    flat = states.reshape(-1, n_coordinates)
+    margins = margin.of_raw(layers.outputs(flat), flat).reshape(len(cells), -1)
+    assert (lowest <= margins.min(axis=1) + 1e-11).all()
+    assert (somewhere >= margins.min(axis=1) - 1e-11).sum() > len(cells) // 2
+    assert (lowest <= somewhere + 1e-11).all()
+
+
+@compiled_only
+def test_neighbours_are_taken_together() -> None:
+    across, up = np.meshgrid(np.arange(16.0), 0.01 * np.arange(16.0))
+    low = np.stack([across.ravel(), up.ravel()], axis=1)
+    cells = Cells.boxes(low, np.add(low, [1.0, 0.01]))
+    order = CellCorners.of(cells.take(np.random.default_rng(0).permutation(256))).order
+    assert sorted(order) == list(range(256))
+    shuffled = low[np.random.default_rng(0).permutation(256)][order]
+    sizes = np.ptp(shuffled.reshape(32, 8, 2), axis=1) / [1.0, 0.01]
+    np.testing.assert_allclose(np.sort(sizes, axis=1), [[1.0, 3.0]] * 32)  # 2 x 4 of them
+
+
+# --- few cells ----------------------------------------------------------------------------------
+
+
+@compiled_only
+def test_few_cells_prove_or_say_where_it_is_violated() -> None:
+    policy, renewal, rng = obeying(0), Renewal(CONSTRAINTS), np.random.default_rng(0)
+    seen = set()
+    for turn in range(25):
+        said = renewal.of_few_cells(policy, cells=500)
+        assert not said.certificates.keys() & said.suspects.keys()
+        for index, answer in said.certificates.items():
+            assert worst_at(policy, CONSTRAINTS[index], rng) <= answer.worst_violation <= 0.0
+            seen.add("proven")
+        for index, states in said.suspects.items():
+            violated = CONSTRAINTS[index].violated_at(states, 2)
+            assert violated is not None
+            assert violated(policy.outputs(states)).max() > 0.0
+            seen.add("violated")
+        move(policy, 0.004, turn)
+    assert seen == {"proven", "violated"}
+
+
+@compiled_only
+def test_what_takes_more_cells_is_tried_more_and_more_seldom() -> None:
+    policy, renewal = obeying(0), Renewal(CONSTRAINTS)
+    every = {0, 1, 2}
+    assert renewal.of_few_cells(policy, cells=500).certificates.keys() == every
+    fresh, tried = Renewal(CONSTRAINTS), []
+    for turn in range(16):
+        # Of one cell nothing is known; of as many as it takes, all is: but it is not always asked.
+        few = fresh.of_few_cells(policy, cells=1 if turn < 7 else 500)
+        again = Renewal(CONSTRAINTS)
+        again.recall(fresh.memory())
+        assert again.memory()["0.attempts"].tolist() == fresh.memory()["0.attempts"].tolist()
+        assert not few.suspects
+        tried.append(set(few.certificates) == every)
+    assert tried == [False] * 14 + [True] * 2
+    full = Renewal(CONSTRAINTS).certify(policy, Budget())  # whoever wants a proof need not wait
+    assert all(one.certified for one in full)
+
+
+def test_few_cells_say_nothing_of_other_networks() -> None:
+    renewal = Renewal(CONSTRAINTS)
+    deep = hr.CategoricalPolicy.mlp(spaces(3, 2), hidden=[8, 8])
+    strange = hr.CategoricalPolicy(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Softsign()))
+    for policy in (deep, strange):
+        said = renewal.of_few_cells(policy, cells=500)
+        assert not said.certificates
+        assert not said.suspects

@@ -6,6 +6,7 @@ return is what a constraint needs (paper, remark on other policy-gradient method
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -99,24 +100,24 @@ class RunningScale:
     """
 
     def __init__(self, window: int) -> None:
-        self._recent: deque[tuple[float, float]] = deque(maxlen=window)  # (Σ advantage², steps)
+        self._window = window
+        self._recent = np.zeros((0, 2))  # Σ advantage² and steps of each recent episode
 
     def in_units(self, advantages: list[Array]) -> list[Array]:
         """Divided by the root mean square over the window, which these join first."""
-        self._recent.extend((float(one @ one), float(len(one))) for one in advantages)
-        squares, steps = np.sum(self._recent, axis=0)
-        size = float(np.sqrt(squares / steps))
+        joining = [(one @ one, len(one)) for one in advantages]
+        self._recent = np.concatenate([self._recent, joining])[-self._window :]
+        squares, steps = self._recent.sum(axis=0).tolist()
+        size = math.sqrt(squares / steps)
         return [one / size for one in advantages] if size > 0.0 else advantages
 
     def memory(self) -> Array:
         """(n, 2), oldest first."""
-        return np.array(self._recent, dtype=np.float64).reshape(-1, 2)
+        return self._recent
 
     def recall(self, memory: Mapping[str, Array], name: str) -> None:
         """Continue from a saved memory."""
-        saved = tensor(memory, name, (None, 2))
-        self._recent.clear()
-        self._recent.extend((squares, steps) for squares, steps in saved.tolist())
+        self._recent = tensor(memory, name, (None, 2))
 
 
 @final
@@ -207,9 +208,10 @@ class Value(Baseline):
     def _fit(self) -> Array:
         squares, moments = self._squares.sum(axis=0), self._moments.sum(axis=0)
         # Features of unit size, and a ridge that only matters where they say the same.
-        size = np.sqrt(np.diag(squares))
+        size = np.sqrt(squares.diagonal())
         size[size == 0.0] = 1.0  # of observations that were always zero
-        gram = squares / np.outer(size, size) + 1e-6 * np.eye(len(size))
+        gram = squares / (size[:, None] * size)
+        gram.ravel()[:: len(size) + 1] += 1e-6
         weights: Array = np.linalg.solve(gram, moments / size) / size
         return weights
 

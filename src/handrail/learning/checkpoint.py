@@ -48,6 +48,7 @@ from handrail.policies import (
     Quantity,
     Spaces,
     VaryingGaussianPolicy,
+    limits_of,
     load_weights,
     pack_policy,
     quantity_called,
@@ -194,14 +195,15 @@ class PackedPolicy:
             raise InvalidRun(
                 f"The saved policy has {saved} actions, but the environment acts in {actions}."
             )
+        limits = limits_of(actions) if isinstance(actions, gym.spaces.Box) else None
         if isinstance(self.quantity, MeanAndStd):
             ends = self.quantity.least, self.quantity.most
             network = self.architecture.build(observations.shape, 2 * len(ends[0]), seed=0)
-            return VaryingGaussianPolicy(network, *ends)
+            return VaryingGaussianPolicy(network, *ends).clipped_to(limits)
         if isinstance(actions, gym.spaces.Box):
             network = self.architecture.build(observations.shape, int(actions.shape[0]), seed=0)
             assert self.std is not None  # a Gaussian has one
-            policy = GaussianPolicy(network, self.std)
+            policy = GaussianPolicy(network, self.std).clipped_to(limits)
             if self.std_range is None:
                 return policy
             least, most = self.std_range

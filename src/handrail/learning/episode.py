@@ -10,6 +10,7 @@ Gymnasium asks for is an `EnvironmentFailure` with its step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -26,6 +27,8 @@ from handrail.policies import Actions, Policy
 LEARNING, EVALUATION, PREDICTION = 0, 1, 2  # streams of chance that never meet
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))  # and nearly all observations
+
+_MOST_ROWS, _NUMBERS_IN_BLOCK = 256, 2**14  # of the states of an episode that lie together
 
 _NUMBERS = frozenset({float, np.float64, np.float32})  # nearly all rewards are one of these
 
@@ -113,36 +116,34 @@ def environment_named(name: str) -> gym.Env[Any, Any]:
         raise InvalidArgument(f"Gymnasium cannot make {name!r}: {error}") from error
 
 
-def first_state(env: gym.Env[Any, Any], seed: int) -> Array | None:
-    """In which an episode of this seed begins (*observation_shape); None if none can begin.
-
-    What is wrong with the environment is said when an episode is played.
-    """
-    try:
-        state = _observed(_reset(env, seed), env.observation_space.shape or ())
-    except EnvironmentFailure:
-        return None
-    return state if np.isfinite(state).all() else None
+def first_state(env: gym.Env[Any, Any], seed: int) -> Array:
+    """In which an episode of this seed begins (*observation_shape)."""
+    state = _observed(_reset(env, seed), env.observation_space.shape or ())
+    _refuse_bad_observation(state, 0)
+    return state
 
 
 def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
     """Play one episode from a reset with this seed."""
-    states: list[Array] = []
     actions: list[Any] = []
     rewards: list[Any] = []
     costs: dict[int, Any] = {}
     shape = env.observation_space.shape or ()
-    state = _observed(_reset(env, seed), shape)
+    # States lie in blocks: an array of its own for each takes longer to make, and to put together.
+    n_rows = max(1, min(_MOST_ROWS, _NUMBERS_IN_BLOCK // max(1, math.prod(shape))))
+    blocks = [np.empty((n_rows, *shape))]
+    block, row = blocks[0], 0
+    block[0] = _observed(_reset(env, seed), shape)
+    state = block[0, ...]
     finished = terminated = False
     # The hot loop: nothing is looked up, checked or formatted here that can wait.
-    step, ndarray, float64, floats = env.step, np.ndarray, np.float64, _FLOATS
+    step, ndarray, floats = env.step, np.ndarray, _FLOATS
     while not finished:
         try:
             action = act(state)
         except Exception:  # whoever acts has words of their own for what they were shown
             _refuse_bad_observation(state, len(actions))
             raise
-        states.append(state)
         actions.append(action)
         try:
             observation, reward, terminated, truncated, info = step(action)
@@ -152,20 +153,26 @@ def play(env: gym.Env[Any, Any], act: Act, seed: int) -> Episode:
             raise _raised("environment", error, len(rewards)) from error
         except KeyboardInterrupt as interrupt:
             raise _interrupted(env, f"step {len(rewards)}") from interrupt
+        row += 1
+        if row == n_rows:
+            block, row = np.empty((n_rows, *shape)), 0
+            blocks.append(block)
         if (
             type(observation) is ndarray
             and observation.dtype in floats
             and (observation.shape == shape)
         ):
-            state = observation.astype(float64)  # in memory of its own, as `_observed` does
+            block[row] = observation
         else:
-            state = _observed(observation, shape, len(rewards))
+            block[row] = _observed(observation, shape, len(rewards))
+        state = block[row, ...]
         if type(terminated) is not bool or type(truncated) is not bool:
             terminated = _flag(terminated, "terminated", len(rewards))
             truncated = _flag(truncated, "truncated", len(rewards))
         rewards.append(reward)
         finished = terminated or truncated
-    return _episode(states, actions, rewards, state, terminated, total_cost(costs))
+    blocks[-1] = block[: row + 1]
+    return _episode(np.concatenate(blocks), actions, rewards, terminated, total_cost(costs))
 
 
 def play_in_parallel(
@@ -236,10 +243,9 @@ class _Trail:
 
     def end(self, final_state: Array, terminated: bool) -> None:
         self.episode = _episode(
-            self._states,
+            np.stack([*self._states, final_state]),
             self._actions,
             self._rewards,
-            final_state,
             terminated,
             total_cost(self._costs),
         )
@@ -309,23 +315,17 @@ def _refuse_bad_observation(state: Array, step: int) -> None:
 
 
 def _episode(
-    states: list[Array],
-    actions: list[Any],
-    rewards: list[Any],
-    final_state: Array,
-    terminated: bool,
-    cost: float | None,
+    observed: Array, actions: list[Any], rewards: list[Any], terminated: bool, cost: float | None
 ) -> Episode:
-    seen = np.concatenate(states, axis=None).reshape(len(states), *final_state.shape)
-    if not np.isfinite(seen).all():
-        for step, state in enumerate(states):
+    """Of what was observed (n + 1, *observation_shape), before and after each of n actions."""
+    if not np.isfinite(observed).all():
+        for step, state in enumerate(observed):
             _refuse_bad_observation(state, step)
-    _refuse_bad_observation(final_state, len(actions))
     return Episode(
-        states=seen,
+        states=observed[:-1],
         actions=np.array(actions),
         rewards=_rewards(rewards),
-        final_state=final_state,
+        final_state=observed[-1],
         terminated=terminated,
         cost=cost,
     )

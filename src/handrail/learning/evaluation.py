@@ -19,6 +19,7 @@ import torch
 from handrail._threads import one_thread
 from handrail._types import Array
 from handrail.constraints import (
+    ActionRange,
     Constraint,
     DrawnActions,
     Tolerance,
@@ -300,6 +301,8 @@ def _obedience(
     observed = env.observation_space if player.normalisation is None else player.normalisation.space
     if isinstance(given, Rulebook):  # of actions, only the environment knows the ranges
         given.check_spaces(observed, env.action_space)
+    elif (acts_in := ActionRange.of(env.action_space)) is not None:
+        acts_in.refuse_beyond(given)
     policy = player.policy()
     violations = measure(policy, given)
     constraints = constraints_of(given, policy)

@@ -19,6 +19,7 @@ from handrail.enforcement import (
     Enforcer,
     Memory,
     Rail,
+    contradiction,
     impossible_at_one_state,
     make_enforcer,
     references_before_experience,
@@ -143,6 +144,7 @@ class Keeper:
         policy: that is kept.
         enforcer: remembers from one holding to the next which states of regions matter.
         constraints: that are kept.
+        refused: the last holding that failed, if any did.
     """
 
     def __init__(
@@ -165,11 +167,11 @@ class Keeper:
         names = observation_names(terms.constraints)
         self._rail = Rail(self.enforcer, given, first, terms.reach, ADVICE_AT_FIRST, names)
         self._lookout: Lookout | None = None
+        self.refused: Enforcement | None = None
 
     def _made_enforcer(self) -> Enforcer:
         """Of what the constraints ask of the policy as it draws now."""
-        expansion = expand(self.constraints, self.policy)
-        self._fixed = expansion.fixed
+        expansion = self._expansion = expand(self.constraints, self.policy)
         self._moved_bounds = self._bounds_by_noise()
         return make_enforcer(expansion, self._terms.selection, self.policy, self._terms.tolerance)
 
@@ -239,14 +241,14 @@ class Keeper:
         start = perf_counter()
         with one_thread(), self._bounded_noise():
             self._follow_noise()
-            result = self._rail.keep(self.policy) if before is None else None
+            result = None
             if before is None:
-                before = (
-                    self.enforcer.worst(self.policy) if result is None else result.worst_violation
-                )
+                before = self.enforcer.worst(self.policy)
+                result = self._rail.keep(self.policy, before)
             if result is None:
                 result = self._rail.hold(self.policy)
             if not result.satisfied:
+                self.refused = result
                 raise UnsatisfiedConstraints(
                     f"After {timesteps} timesteps the constraints could not be made to hold; the "
                     f"policy is as {trainer} left it. {result.reason}"
@@ -266,8 +268,10 @@ class Keeper:
         return holding, result
 
     def is_impossible(self) -> bool:
-        """Whether what is asked at some point is more than any network could do."""
-        return self._fixed is not None and impossible_at_one_state(self._fixed) is not None
+        """Whether what is asked at some state is more than any network could do."""
+        fixed = self._expansion.fixed
+        at_a_point = fixed is not None and impossible_at_one_state(fixed) is not None
+        return at_a_point or bool(contradiction(self._expansion))
 
     def memory(self) -> Memory:
         """What `recall` needs to go on exactly from here."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -51,7 +52,6 @@ from handrail.policies import (
     GaussianPolicy,
     Policy,
     Spaces,
-    as_categorical,
     check_fit,
     fitted,
     flat_observation,
@@ -246,8 +246,10 @@ class Learner(ABC):
 
         Behind `NormalizeObservation`, s are the environment's own numbers, as in constraints.
         """
+        if not isinstance(self.policy, CategoricalPolicy):
+            raise _without_one_choice(self.policy)
         observations, single = self._as_batch(observation)
-        result = as_categorical(self.policy, "probabilities").outputs(observations)
+        result = self.policy.outputs(observations)
         return result[0] if single else result
 
     def predict(
@@ -462,19 +464,33 @@ class Learner(ABC):
             )
         tolerance = Tolerance(self.settings.tolerance)
         enforcer = make_enforcer(constraints, self.settings.selection, self.policy, tolerance)
+        names, held = observation_names(given), constraints_of(given, self.player.spaces)
+        rail = partial(Rail, enforcer, held, reach=self.settings.reach, observations=names)
         space, starts = self.player.spaces[0], None
-        if references is None and self.settings.enforcement == "exact":
+        open_ = references is None and self.settings.enforcement == "exact"
+        if open_ and rail(first=None).heeds_elsewhere(self.policy):  # else a start decides nothing
             starts = self.player.beginning(Start.of(self.settings.seed, 0))
-        first = references_before_experience(references, space, given, starts)
-        names = observation_names(given)
-        held = constraints_of(given, self.player.spaces)
-        return Rail(enforcer, held, first, self.settings.reach, observations=names)
+        return rail(first=references_before_experience(references, space, given, starts))
 
     def _as_batch(self, observation: ArrayLike) -> tuple[Array, bool]:
         flat = flat_observation(observation, self.player.observes)
         observations = np.asarray(flat, dtype=np.float64)
         single = observations.ndim == len(self.player.spaces[0].shape)
         return (observations[None] if single else observations), single
+
+
+def _without_one_choice(policy: Policy) -> InvalidPolicy:
+    """Of which there are other things to ask for than the probabilities of one choice."""
+    if isinstance(policy, BranchedPolicy):
+        kind = f"chooses in branches of {list(policy.quantity.sizes)} actions"
+        instead = "agent.policy.probabilities(states), a list of (n, actions) of each branch"
+    else:
+        kind = "has continuous actions, whose probabilities no list has"
+        instead = "agent.policy.mean(states), (n, n_actions)"
+    return InvalidPolicy(
+        f"probabilities(…) is about one choice among discrete actions, but this "
+        f"{type(policy).__name__} {kind}. At states (n, *observation_shape) ask for {instead}."
+    )
 
 
 def _refuse_what_draws_nothing(policy: Policy) -> None:

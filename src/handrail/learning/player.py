@@ -81,7 +81,8 @@ class Player(ABC):
     def beginning(self, start: Start) -> Array | None:
         """In which an episode begins (1, *observation_shape); None if it is not known.
 
-        The environment is reset for it, once more than for playing; no step is taken.
+        The environment is reset for it, once more than for playing; no step is taken. What is wrong
+        with it is said as when the first episode is played.
         """
 
 
@@ -107,8 +108,10 @@ class SequentialPlayer(Player):
 
     @override
     def beginning(self, start: Start) -> Array | None:
-        state = first_state(self._env, start.environment) if self._bare else None
-        return None if state is None else state[None]
+        if not self._bare:
+            return None
+        with _naming_the_episode(0):
+            return first_state(self._env, start.environment)[None]
 
 
 @final

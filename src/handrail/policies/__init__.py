@@ -19,7 +19,7 @@ from handrail.policies.branched_policy import (
     BranchProbability,
     sizes_of,
 )
-from handrail.policies.categorical import CategoricalPolicy, as_categorical
+from handrail.policies.categorical import CategoricalPolicy
 from handrail.policies.coordinates import Coordinates
 from handrail.policies.deterministic import DeterministicPolicy
 from handrail.policies.fused_network import FusedNetwork, ReluLayer
@@ -51,6 +51,7 @@ from handrail.policies.spaces import (
     flat_observation,
     flat_space,
     flattening,
+    limits_of,
     policy_for,
     space_of,
     spaces_of,
@@ -108,7 +109,6 @@ __all__ = [
     "Twinned",
     "VaryingGaussianPolicy",
     "action_limits",
-    "as_categorical",
     "check_fit",
     "finite_ranges",
     "first_layer",
@@ -118,6 +118,7 @@ __all__ = [
     "flat_space",
     "flattening",
     "joined",
+    "limits_of",
     "load_weights",
     "mirrored",
     "n_observed",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -12,12 +12,14 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from handrail._types import Array, Indices
-from handrail.errors import InvalidPolicy, ShapeMismatch
+from handrail.errors import ShapeMismatch
 from handrail.policies.network import Given, architecture_of
 from handrail.policies.policy import Actions, Policy
 from handrail.policies.quantity import PROBABILITY, Quantity
 from handrail.policies.scaler import Scale, input_scaling
 from handrail.policies.spaces import discrete_spaces
+
+_AHEAD = 64  # uniform numbers that an actor draws at once
 
 
 @final
@@ -131,31 +133,31 @@ class CategoricalPolicy(Policy):
 
     def act(self, state: ArrayLike, rng: np.random.Generator) -> int:
         """Draw an action for one observation (*observation_shape)."""
-        return self.actor(rng)(np.asarray(state, dtype=np.float64))
+        return self._draw(np.asarray(state, dtype=np.float64), rng.random())
 
     def actor(self, rng: np.random.Generator) -> Callable[[Array], int]:
         """`act` for many observations in a row, without asking each time what the network is.
 
-        Weights may change meanwhile, layers may not.
+        The generator is the actor's own, which draws ahead.
         """
+        fused, uniform = self.fused(), _uniform_numbers(rng).__next__
+        if fused is None:
+            return lambda state: self._draw(state, uniform())
+        return fused.drawer(uniform, self._draw)
+
+    def _draw(self, state: Array, uniform: float) -> int:
         fused = self.fused()
         if fused is None:
-            return lambda state: self._draw_one(state, rng)
+            return self._draw_of_raw(state, uniform)
+        try:
+            action = fused.draw(state, uniform)
+        except ValueError as error:
+            raise self._refusal(state[None], error) from error
+        if action < 0:
+            raise self._not_finite(state)
+        return action
 
-        draw_one = fused.drawer(rng)
-
-        def draw(state: Array) -> int:
-            try:
-                action = draw_one(state)
-            except ValueError as error:
-                raise self._refusal(state[None], error) from error
-            if action < 0:
-                raise self._not_finite(state)
-            return action
-
-        return draw
-
-    def _draw_one(self, state: Array, rng: np.random.Generator) -> int:
+    def _draw_of_raw(self, state: Array, uniform: float) -> int:
         logits = self._raw_of_one(state).tolist()
         highest = max(logits)
         # Plain floats: for a handful of actions NumPy's call overhead would cost more than exp.
@@ -163,7 +165,7 @@ class CategoricalPolicy(Policy):
         total = sum(weights)
         if not total >= 1.0:  # NaN: exp(0) = 1 is one of the summands of anything sound
             raise self._not_finite(state)
-        remaining = rng.random() * total
+        remaining = uniform * total
         for action, weight in enumerate(weights):
             remaining -= weight
             if remaining < 0.0:
@@ -184,18 +186,14 @@ class CategoricalPolicy(Policy):
         return chosen
 
 
+def _uniform_numbers(rng: np.random.Generator) -> Iterator[float]:
+    """One after the other, as `rng.random()` gives them; most of its time is that of a call."""
+    while True:
+        yield from rng.random(_AHEAD).tolist()
+
+
 def softmax(logits: Array) -> Array:
     """Probabilities along the last axis, without overflow."""
     exponentials: Array = np.exp(logits - logits.max(axis=-1, keepdims=True))
     exponentials /= exponentials.sum(axis=-1, keepdims=True)
     return exponentials
-
-
-def as_categorical(policy: Policy, wanted: str) -> CategoricalPolicy:
-    """A policy of discrete actions, or `InvalidPolicy` that says what was wanted of it."""
-    if not isinstance(policy, CategoricalPolicy):
-        raise InvalidPolicy(
-            f"{wanted} is about probabilities of discrete actions, but this is a "
-            f"{type(policy).__name__}."
-        )
-    return policy

@@ -20,6 +20,9 @@ from handrail._types import Array
 from handrail.policies.activation import IDENTITY, RELU
 from handrail.policies.layers import Layers
 
+# Of the hidden units of a rough kernel: one part of so many, but no fewer than these.
+_PARTS, _LEAST_UNITS = 16, 256
+
 # Units of a layer at once, where they are written to memory: 4 MiB, which stay in the cache.
 _BLOCK = 2**19
 
@@ -58,64 +61,70 @@ class FusedNetwork:
 
     def raw(self, states: Array) -> Array:
         """The network's outputs (n, n_actions)."""
-        from handrail.policies import _passes as compiled
+        from handrail.policies.compiled import passes
 
-        return compiled.forward(*self._weights, self._flat(states))
+        return passes.forward(*self._weights, self._flat(states))
 
-    def drawer(self, rng: np.random.Generator) -> Callable[[Array], int]:
-        """For one state, an action; -1 if the logits are not finite."""
-        from handrail.policies import _passes as compiled
+    def draw(self, state: Array, uniform: float) -> int:
+        """An action for one state, by a uniform number; -1 if the logits are not finite."""
+        from handrail.policies.compiled import quick_draw as draws
 
-        draw, (inward, inward_bias, outward, outward_bias) = compiled.draw, self._weights
-        shape, uniform, flat = (self.n_observations,), rng.random, self._flat
-        scaled = self._front is not None
+        return draws.draw(*self._weights, self._flat(state[None])[0], uniform)
 
-        def draw_one(state: Array) -> int:
-            if scaled or state.shape != shape:
-                state = flat(state[None])[0]
-            return draw(inward, inward_bias, outward, outward_bias, state, uniform())
+    def drawer(
+        self, uniform: Callable[[], float], draw: Callable[[Array, float], int]
+    ) -> Callable[[Array], int]:
+        """What `draw` draws for one state after the other, quickly, at the weights as they are now.
 
-        return draw_one
+        Args:
+            uniform: gives one uniform number after the other.
+            draw: asked with a state and its number where float32 does not decide.
+        """
+        from handrail.policies.compiled import quick_draw as draws
+
+        outward_bias, shape = self._weights[3], (self.n_observations,)
+        if shape[0] > draws.MOST_OBSERVATIONS or len(outward_bias) > draws.MOST_ACTIONS:
+            return lambda state: draw(state, uniform())
+        quick_draw, front = draws.quick_draw, self._front
+        rounded, uncertainty = draws.rounded_weights(*self._weights)
+
+        def draw_quickly(state: Array) -> int:
+            number = uniform()
+            if state.shape == shape:
+                seen = state if front is None else self._flat(state[None])[0]
+                action = quick_draw(rounded, uncertainty, outward_bias, seen, number)
+                if action >= 0:
+                    return action
+            return draw(state, number)
+
+        return draw_quickly
 
     def pull_back(self, states: Array, weights: Array) -> tuple[Tensor, ...]:
         """Gradient of Σ_k weights_k · outputs(s_k), one tensor per parameter."""
-        from handrail.policies import _passes as compiled
+        from handrail.policies.compiled import passes
 
         inward, inward_bias, outward, _ = self._weights
         flat = self._flat(states)
         if _are_opposite(weights):
-            of_hidden, of_outward = self._pull_back_opposite(flat, weights[:, 0])
+            of_hidden, of_outward = passes.backward_of_difference(
+                inward, inward_bias, outward, flat, weights[:, 0]
+            )
         else:
-            of_hidden, of_outward = compiled.backward(inward, inward_bias, outward, flat, weights)
-        with np.errstate(all="ignore"):
+            of_hidden, of_outward = passes.backward(inward, inward_bias, outward, flat, weights)
+        with np.errstate(all="ignore"):  # whoever takes a step refuses what is not finite
             of_bias = weights.sum(axis=0)
         parts = of_hidden[:-1].T, of_hidden[-1], of_outward, of_bias
         return tuple(map(torch.from_numpy, parts))
 
-    def _pull_back_opposite(self, flat: Array, weights: Array) -> tuple[Array, Array]:
-        """Of two actions, where what one state weighs the second by is minus that of the first.
-
-        With m_kj whether state k switches unit j on, all is made of Σ_k m_kj weight_k (state_k, 1),
-        since a unit that is on is an affine function of the state.
-        """
-        from handrail.policies import _passes as compiled
-
-        inward, inward_bias, outward, _ = self._weights
-        with np.errstate(all="ignore"):  # whoever takes a step refuses what is not finite
-            coefficients = weights * np.vstack([flat.T, np.ones(len(flat))])
-            sums = compiled.sums_where_active(inward, inward_bias, flat, coefficients)
-            of_first = (inward * sums[:-1]).sum(axis=0) + inward_bias * sums[-1]
-            return (outward[0] - outward[1]) * sums, np.stack([of_first, -of_first])
-
     def push_forward(self, states: Array, parts: tuple[Tensor, ...]) -> Array:
         """First-order change of the outputs (n, n_actions) under a change of the parameters."""
-        from handrail.policies import _passes as compiled
+        from handrail.policies.compiled import passes
 
         of_inward, of_inward_bias, of_outward, of_outward_bias = (
             part.detach().double().numpy() for part in parts
         )
         inward, inward_bias, outward, _ = self._weights
-        return compiled.forward_mode(
+        return passes.forward_mode(
             inward,
             inward_bias,
             outward,
@@ -128,11 +137,21 @@ class FusedNetwork:
 
     def kernel(self, states: Array, weights: Array) -> Array:
         """Inner products (n, n) of the gradients of weights_k · outputs(s_k), for few states."""
-        from handrail.policies import _passes as compiled
+        from handrail.policies.compiled import passes
 
         inward, inward_bias, outward, _ = self._weights
         flat, contiguous = self._flat(states), np.ascontiguousarray(weights)
-        return compiled.kernel(inward, inward_bias, outward, flat, contiguous)
+        return passes.kernel(inward, inward_bias, outward, flat, contiguous)
+
+    def rough_kernel(self, states: Array, weights: Array) -> Array:
+        """The same of a part of the hidden units, up to a factor: for guesses."""
+        from handrail.policies.compiled import passes
+
+        inward, inward_bias, outward, _ = self._weights
+        part = slice(0, max(_LEAST_UNITS, len(inward_bias) // _PARTS))
+        some = np.ascontiguousarray(inward[:, part]), inward_bias[part]
+        flat, contiguous = self._flat(states), np.ascontiguousarray(weights)
+        return passes.kernel(*some, np.ascontiguousarray(outward[:, part]), flat, contiguous)
 
     def copy(self) -> FusedNetwork:
         """The network as it is now, whatever becomes of the parameters."""
@@ -161,10 +180,10 @@ class FusedNetwork:
             low: (n, n_observations), of the boxes.
             high: (n, n_observations).
         """
-        from handrail.policies import _passes as compiled
+        from handrail.policies.compiled import passes
 
         low, high = np.sort([self._flat(low), self._flat(high)], axis=0)
-        bounds = compiled.changes(
+        bounds = passes.changes(
             *old._toward(functional),
             *self._toward(functional),
             0.5 * (low + high),
@@ -206,11 +225,11 @@ class ReluLayer:
         """Σ_j factor_j · unit_j (n,), at states (n, n_coordinates)."""
         if not self._is_compiled:
             return np.concatenate([self._units(some) @ factors for some in self._blocks(states)])
-        from handrail.policies import _passes as compiled
+        from handrail.policies.compiled import passes
 
         rows, nothing = np.ascontiguousarray(factors)[None], np.zeros(1)
         states = np.ascontiguousarray(states)
-        return compiled.forward(self._inward, self._biases, rows, nothing, states)[:, 0]
+        return passes.forward(self._inward, self._biases, rows, nothing, states)[:, 0]
 
     def tangents(self, factors: Array, states: Array) -> tuple[Array, Array]:
         """Of `sums` at each state: slopes (n, n_coordinates) and offsets (n,), through 0.
@@ -219,10 +238,10 @@ class ReluLayer:
         """
         rows = np.vstack([self._inward * factors, self._biases * factors])
         if self._is_compiled:
-            from handrail.policies import _passes as compiled
+            from handrail.policies.compiled import passes
 
             states = np.ascontiguousarray(states)
-            found = compiled.products_where_active(self._inward, self._biases, rows, states)
+            found = passes.products_where_active(self._inward, self._biases, rows, states)
         else:
             active = [self._units(some) > 0.0 for some in self._blocks(states)]
             found = np.concatenate([some.astype(np.float64) @ rows.T for some in active])

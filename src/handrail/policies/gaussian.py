@@ -20,7 +20,7 @@ from handrail.policies.network import Given, architecture_of
 from handrail.policies.policy import Actions
 from handrail.policies.residual import Controller, controller_arrays, in_range
 from handrail.policies.scaler import Scale, input_scaling, onto_range
-from handrail.policies.spaces import continuous_spaces
+from handrail.policies.spaces import continuous_spaces, limits_of
 from handrail.settings import DEFAULT_STD
 
 
@@ -64,7 +64,7 @@ class GaussianPolicy(MeanPolicy):
 
     def with_std_range(self, least: ArrayLike, most: ArrayLike) -> GaussianPolicy:
         """The same policy, whose standard deviation is learned from here to there, in its units."""
-        policy = GaussianPolicy(self.module, self._std.tolist())
+        policy = GaussianPolicy(self.module, self._std.tolist()).clipped_to(self.limits)
         policy._range = np.array(least, dtype=np.float64), np.array(most, dtype=np.float64)
         policy.recall_std(self._std)
         return policy
@@ -197,7 +197,7 @@ class GaussianPolicy(MeanPolicy):
             bounded=bounded or "",
         )
         shape, n_actions, to = observations.shape, int(actions.shape[0]), architecture.precision
-        low, high = actions.low.astype(np.float64), actions.high.astype(np.float64)
+        low, high = limits_of(actions)
         back = onto_range(low, high, to) if bounded else None
         controller = None
         if residual is not None:
@@ -205,13 +205,14 @@ class GaussianPolicy(MeanPolicy):
             controller = controller if back is None else in_range(*controller, back)
         given = Given(input_scaling(observations, scale, centre, to), controller, back)
         network = architecture.build_with(given, shape, n_actions, seed)
-        return cls(network, (part_of_range(std) * 0.5 * (high - low)).tolist())
+        policy = cls(network, (part_of_range(std) * 0.5 * (high - low)).tolist())
+        return policy.clipped_to((low, high))
 
     def with_module(self, module: nn.Module) -> GaussianPolicy:
         """The same noise around the means of another network."""
         if self._log_std is not None:
-            return GaussianPolicy.following(module, self._log_std)
-        policy = GaussianPolicy(module, self._std.tolist())
+            return GaussianPolicy.following(module, self._log_std).clipped_to(self.limits)
+        policy = GaussianPolicy(module, self._std.tolist()).clipped_to(self.limits)
         policy._range = self._range
         return policy
 

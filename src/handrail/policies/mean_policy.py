@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,13 @@ class MeanPolicy(Policy):
 
     quantity: Quantity = MEAN
     _raw_name: ClassVar[str] = "mean actions"
+    limits: tuple[Array, Array] | None = None
+    """(low, high), (n_actions,) each, that its environment clips actions to, where it is known."""
+
+    def clipped_to(self, limits: tuple[Array, Array] | None) -> Self:
+        """Itself, in an environment that clips actions to these limits."""
+        self.limits = limits
+        return self
 
     def mean(self, states: ArrayLike) -> Array:
         """The mean action: (n, n_actions) for a batch, (n_actions,) for one flat observation."""

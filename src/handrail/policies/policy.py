@@ -105,7 +105,10 @@ class Policy(ABC):
 
     @abstractmethod
     def actor(self, rng: np.random.Generator) -> Callable[[Array], Any]:
-        """Draws an action for one observation after the other; weights may change meanwhile."""
+        """Draws an action for one observation after the other, by the policy as it is now.
+
+        The generator is its own from now on: it may draw ahead.
+        """
 
     @abstractmethod
     def draw(self, outputs: Array, rngs: Sequence[np.random.Generator]) -> Actions:

@@ -41,7 +41,7 @@ from handrail.policies.quantity import (
 )
 from handrail.policies.residual import Controller, controller_arrays, in_range
 from handrail.policies.scaler import Scale, Scaler, input_scaling, onto_range
-from handrail.policies.spaces import continuous_spaces
+from handrail.policies.spaces import continuous_spaces, limits_of
 from handrail.settings import DEFAULT_STD, DEFAULT_STD_RANGE
 
 # Behind a tanh, what the noise is made of goes this far: to 99.9 % of its range.
@@ -206,7 +206,7 @@ class VaryingGaussianPolicy(MeanPolicy):
         observations, actions = continuous_spaces(env_or_spaces)
         architecture = replace(architecture_of(hidden, activation, dtype), bounded=bounded or "")
         shape, n_actions, to = observations.shape, int(actions.shape[0]), architecture.precision
-        low, high = actions.low.astype(np.float64), actions.high.astype(np.float64)
+        low, high = limits_of(actions)
         first = part_of_range(std) * 0.5 * (high - low)
         below, above = _parts(std_range)
         least, most = below * first, above * first
@@ -225,11 +225,12 @@ class VaryingGaussianPolicy(MeanPolicy):
         if bounded:
             begin = np.arctanh(begin / _REACH) if bounded == "tanh" else begin / _REACH
         _set_noise(network, begin)
-        return cls(network, least.tolist(), most.tolist())
+        return cls(network, least.tolist(), most.tolist()).clipped_to((low, high))
 
     @override
     def with_module(self, module: nn.Module) -> VaryingGaussianPolicy:
-        return VaryingGaussianPolicy(module, self._least.tolist(), self._most.tolist())
+        policy = VaryingGaussianPolicy(module, self._least.tolist(), self._most.tolist())
+        return policy.clipped_to(self.limits)
 
     @override
     def mean(self, states: ArrayLike) -> Array:

@@ -11,12 +11,13 @@ from handrail.proof.judgement import certify
 from handrail.proof.margin import at_least, at_most
 from handrail.proof.question import provable_layers
 from handrail.proof.remainder import Remainder
-from handrail.proof.renewal import Renewal
+from handrail.proof.renewal import FewCells, Renewal
 
 __all__ = [
     "Budget",
     "Certificate",
     "Certificates",
+    "FewCells",
     "Leaves",
     "Remainder",
     "Renewal",

@@ -5,7 +5,7 @@ beside each other are taken together: a unit whose sign is the same on all of th
 and of thousands of units only some hundreds are left to be computed at their vertices.
 
 Shapes: `inward` (n_observations, n_hidden) is the transposed weight, `biases` (n_hidden,), and
-`factors` (n_hidden,) are what units are multiplied with.
+`factors` (n_hidden,) are what units are multiplied with, those above zero in front.
 """
 
 from __future__ import annotations
@@ -35,22 +35,135 @@ def _compile(function: _Function) -> _Function:
 
 
 @_compile
-def _set_units(units: Array, biases: Array, state: Array, inward: Array, first: int) -> None:
-    """Biases + state · inward, of the units from the first on; two coordinates a pass."""
-    last = first + units.shape[0]
+def _in_fours(points: Array) -> Array:
+    """With zeros behind (n, m, d), so many that m and d are multiples of four."""
+    n, m, d = points.shape
+    result = np.zeros((n, -(-m // 4) * 4, -(-d // 4) * 4))
+    result[:, :m, :d] = points
+    return result
+
+
+@_compile
+def _set_units(units: Array, biases: Array, point: Array, rows: Array, first: int) -> None:
+    """Biases + point · rows, of the units from the first on; four coordinates a pass.
+
+    A row that is not there is multiplied with a zero behind the point: any other one will do.
+    """
+    n, end = units.shape[0], rows.shape[0] - 1
+    last = first + n
     own = biases[first:last]
-    n_pairs = state.shape[0] // 2
-    for j in range(units.shape[0]):
-        units[j] = own[j]
-    for i in range(n_pairs):
-        a, b = state[2 * i], state[2 * i + 1]
-        r, s = inward[2 * i, first:last], inward[2 * i + 1, first:last]
-        for j in range(units.shape[0]):
-            units[j] += a * r[j] + b * s[j]
-    if state.shape[0] % 2:
-        a, r = state[2 * n_pairs], inward[2 * n_pairs, first:last]
-        for j in range(units.shape[0]):
-            units[j] += a * r[j]
+    for q in range(0, point.shape[0], 4):
+        p0, p1, p2, p3 = point[q], point[q + 1], point[q + 2], point[q + 3]
+        r0, r1 = rows[q, first:last], rows[min(q + 1, end), first:last]
+        r2, r3 = rows[min(q + 2, end), first:last], rows[min(q + 3, end), first:last]
+        if q == 0:
+            for j in range(n):
+                units[j] = own[j] + ((p0 * r0[j] + p1 * r1[j]) + (p2 * r2[j] + p3 * r3[j]))
+        else:
+            for j in range(n):
+                units[j] += (p0 * r0[j] + p1 * r1[j]) + (p2 * r2[j] + p3 * r3[j])
+
+
+@_compile
+def _set_reach(reach: Array, radii: Array, rows: Array, first: int) -> None:
+    """Radii · |rows|, of the units from the first on: how far they are from their middle."""
+    n, end = reach.shape[0], rows.shape[0] - 1
+    last = first + n
+    for q in range(0, radii.shape[0], 4):
+        p0, p1, p2, p3 = radii[q], radii[q + 1], radii[q + 2], radii[q + 3]
+        r0, r1 = rows[q, first:last], rows[min(q + 1, end), first:last]
+        r2, r3 = rows[min(q + 2, end), first:last], rows[min(q + 3, end), first:last]
+        for j in range(n):
+            own = 0.0 if q == 0 else reach[j]
+            own += (p0 * abs(r0[j]) + p1 * abs(r1[j])) + (p2 * abs(r2[j]) + p3 * abs(r3[j]))
+            reach[j] = own
+
+
+@_compile
+def _set_units_of_four(
+    units: Array, n: int, biases: Array, points: Array, k: int, rows: Array, first: int
+) -> None:
+    """The same at four points, from the k-th on: what is read once serves sixteen products."""
+    last, end = first + n, rows.shape[0] - 1
+    u0, u1, u2, u3 = units[0, :n], units[1, :n], units[2, :n], units[3, :n]
+    own = biases[first:last]
+    for q in range(0, points.shape[1], 4):
+        r0, r1 = rows[q, first:last], rows[min(q + 1, end), first:last]
+        r2, r3 = rows[min(q + 2, end), first:last], rows[min(q + 3, end), first:last]
+        a, b, c, d = points[k, q:], points[k + 1, q:], points[k + 2, q:], points[k + 3, q:]
+        a0, a1, a2, a3 = a[0], a[1], a[2], a[3]
+        b0, b1, b2, b3 = b[0], b[1], b[2], b[3]
+        c0, c1, c2, c3 = c[0], c[1], c[2], c[3]
+        d0, d1, d2, d3 = d[0], d[1], d[2], d[3]
+        if q == 0:
+            for j in range(n):
+                x, x0, x1, x2, x3 = own[j], r0[j], r1[j], r2[j], r3[j]
+                u0[j] = x + ((a0 * x0 + a1 * x1) + (a2 * x2 + a3 * x3))
+                u1[j] = x + ((b0 * x0 + b1 * x1) + (b2 * x2 + b3 * x3))
+                u2[j] = x + ((c0 * x0 + c1 * x1) + (c2 * x2 + c3 * x3))
+                u3[j] = x + ((d0 * x0 + d1 * x1) + (d2 * x2 + d3 * x3))
+        else:
+            for j in range(n):
+                x0, x1, x2, x3 = r0[j], r1[j], r2[j], r3[j]
+                u0[j] += (a0 * x0 + a1 * x1) + (a2 * x2 + a3 * x3)
+                u1[j] += (b0 * x0 + b1 * x1) + (b2 * x2 + b3 * x3)
+                u2[j] += (c0 * x0 + c1 * x1) + (c2 * x2 + c3 * x3)
+                u3[j] += (d0 * x0 + d1 * x1) + (d2 * x2 + d3 * x3)
+
+
+@_compile
+def _add_row_sums(totals: Array, factors: Array, rows: Array, first: int) -> None:
+    """totals_i += rows[i, first:] · factors, four rows a pass."""
+    n, end = factors.shape[0], rows.shape[0] - 1
+    last = first + n
+    for q in range(0, rows.shape[0], 4):
+        r0, r1 = rows[q, first:last], rows[min(q + 1, end), first:last]
+        r2, r3 = rows[min(q + 2, end), first:last], rows[min(q + 3, end), first:last]
+        t0 = t1 = t2 = t3 = 0.0
+        for j in range(n):
+            t0 += r0[j] * factors[j]
+            t1 += r1[j] * factors[j]
+            t2 += r2[j] * factors[j]
+            t3 += r3[j] * factors[j]
+        totals[q] += t0
+        if q + 1 <= end:
+            totals[q + 1] += t1
+        if q + 2 <= end:
+            totals[q + 2] += t2
+        if q + 3 <= end:
+            totals[q + 3] += t3
+
+
+@_compile
+def order_of_neighbours(points: Array) -> Indices:
+    """Of points (n, d) an order (n,) in which neighbours are taken together.
+
+    They are halved where they extend most, until no more are left than are taken together.
+    """
+    n, d = points.shape
+    order = np.arange(n)
+    pending = [(0, n)]
+    while len(pending) > 0:
+        first, last = pending.pop()
+        n_groups = -(-(last - first) // _CELLS_TOGETHER)
+        if n_groups < 2:
+            continue
+        some = order[first:last].copy()
+        along, widest = 0, -1.0
+        for i in range(d):
+            low = high = points[some[0], i]
+            for point in some:
+                low, high = min(low, points[point, i]), max(high, points[point, i])
+            if high - low > widest:
+                along, widest = i, high - low
+        values = np.empty(len(some))
+        for k in range(len(some)):
+            values[k] = points[some[k], along]
+        order[first:last] = some[np.argsort(values, kind="mergesort")]
+        middle = first + n_groups // 2 * _CELLS_TOGETHER
+        pending.append((first, middle))
+        pending.append((middle, last))
+    return order
 
 
 @_compile
@@ -77,43 +190,44 @@ def highest_on_cells(
         intercept: of what is affine everywhere.
         vertices: (n, V, n_observations) of convex cells.
         centres: (n, n_observations).
-        order: (n,) of the cells, such that neighbours are behind each other.
+        order: (n,) of the cells, as `order_of_neighbours` makes it.
         mixtures: (m,) shares of the tangent at the worst vertex, in that at the centre.
     """
     n_cells, n_vertices, n_observations = vertices.shape
     n_hidden = inward.shape[1]
-    sizes = np.abs(inward)
+    # Of each cell the vertices, and behind them the centre.
+    points = np.empty((n_cells, n_vertices + 1, n_observations))
+    points[:, :n_vertices], points[:, n_vertices] = vertices, centres
+    points = _in_fours(points)
     result = np.empty((n_cells, 2))
-    units = np.empty(n_hidden)
-    # Units that bend, convex ones in front, concave ones from the back: weights, biases, factors.
+    units, block = np.empty(n_hidden), np.empty((4, _BLOCK))
+    # Units that bend, convex ones in front: weights, biases, factors.
     bent, bent_bias = np.empty((n_observations, n_hidden)), np.empty(n_hidden)
     bent_factors = np.empty(n_hidden)
     plane, tangent = np.empty(n_observations + 1), np.empty((2, n_observations + 1))
-    fixed, above = np.empty(n_vertices), np.empty((2, n_vertices))
+    fixed, above = np.empty(points.shape[1]), np.empty((2, n_vertices))
     for start in range(0, n_cells, _CELLS_TOGETHER):
         some = order[start : start + _CELLS_TOGETHER]
         plane[:n_observations] = slope
         plane[n_observations] = intercept
-        n_convex, n_concave = _fold(
-            inward, biases, sizes, factors, vertices, some, plane, bent, bent_bias, bent_factors
+        n_convex, n_bent = _fold(
+            inward, biases, factors, points, n_vertices, some, plane, bent, bent_bias, bent_factors
         )
-        first = n_hidden - n_concave
         for cell in some:
-            corners, centre = vertices[cell], centres[cell]
-            for v in range(n_vertices):
-                fixed[v] = _at(plane, corners[v]) + _convex(
-                    bent, bent_bias, bent_factors, n_convex, corners[v], units
-                )
-            _set_tangent(tangent[0], bent, bent_bias, bent_factors, first, centre, units)
+            corners, centre = points[cell], points[cell, n_vertices]
+            _set_convex(fixed, bent, bent_bias, bent_factors, n_convex, corners, block)
+            for v in range(n_vertices + 1):
+                fixed[v] += _at(plane, corners[v])
+            on = units[: n_bent - n_convex]
+            _set_tangent(tangent[0], bent, bent_bias, bent_factors, n_convex, centre, on)
             for v in range(n_vertices):
                 above[0, v] = fixed[v] + _at(tangent[0], corners[v])
             worst = np.argmax(above[0])
-            _set_tangent(tangent[1], bent, bent_bias, bent_factors, first, corners[worst], units)
+            _set_tangent(tangent[1], bent, bent_bias, bent_factors, n_convex, corners[worst], on)
             for v in range(n_vertices):
                 above[1, v] = fixed[v] + _at(tangent[1], corners[v])
             result[cell, 0] = _best_mixture(above, mixtures)
-            at_centre = _at(plane, centre) + _at(tangent[0], centre)
-            at_centre += _convex(bent, bent_bias, bent_factors, n_convex, centre, units)
+            at_centre = fixed[n_vertices] + _at(tangent[0], centre)
             result[cell, 1] = max(at_centre, above[1, worst])  # a tangent touches where it is taken
     return result
 
@@ -122,9 +236,9 @@ def highest_on_cells(
 def _fold(
     inward: Array,
     biases: Array,
-    sizes: Array,
     factors: Array,
-    vertices: Array,
+    points: Array,
+    n_vertices: int,
     some: Indices,
     plane: Array,
     bent: Array,
@@ -133,78 +247,87 @@ def _fold(
 ) -> tuple[int, int]:
     """Units that are on all over some cells are added to the plane, those that bend are gathered.
 
-    Returns how many are convex and how many concave.
+    Returns how many of these are convex, and how many there are.
     """
     n_observations, n_hidden = inward.shape
-    middle, radius = np.empty(n_observations), np.empty(n_observations)
+    middle, radius = np.zeros(points.shape[2]), np.zeros(points.shape[2])
     for i in range(n_observations):
-        low = high = vertices[some[0], 0, i]
+        low = high = points[some[0], 0, i]
         for cell in some:
-            for v in range(vertices.shape[1]):
-                low, high = min(low, vertices[cell, v, i]), max(high, vertices[cell, v, i])
+            for v in range(n_vertices):
+                low, high = min(low, points[cell, v, i]), max(high, points[cell, v, i])
         middle[i], radius[i] = 0.5 * (low + high), 0.5 * (high - low)
-    nothing, block, on = np.zeros(n_hidden), np.empty((2, _BLOCK)), np.empty(_BLOCK)
+    block = np.empty((3, _BLOCK))
     # Numbers of units are written without asking, and kept by counting on: asking 5000 times what
     # cannot be foretold takes longer than all that is computed.
-    convex, concave = np.empty(n_hidden + 1, np.intp), np.empty(n_hidden + 1, np.intp)
-    n_convex = n_concave = 0
+    numbers, bends = np.empty(n_hidden + 1, np.intp), np.empty(_BLOCK, np.intp)
+    n_bent = 0
     for first in range(0, n_hidden, _BLOCK):
         n = min(_BLOCK, n_hidden - first)
-        hidden, reach = block[0, :n], block[1, :n]
+        hidden, reach, on = block[0, :n], block[1, :n], block[2, :n]
         _set_units(hidden, biases, middle, inward, first)
-        _set_units(reach, nothing, radius, sizes, first)
+        _set_reach(reach, radius, inward, first)
         own, own_bias = factors[first : first + n], biases[first : first + n]
         total = 0.0
         for j in range(n):
             on[j] = own[j] if hidden[j] >= reach[j] else 0.0
+            bends[j] = 1 if abs(hidden[j]) < reach[j] else 0
             total += on[j] * own_bias[j]
         plane[n_observations] += total
-        for i in range(n_observations):
-            row = inward[i, first : first + n]
-            total = 0.0
-            for j in range(n):
-                total += on[j] * row[j]
-            plane[i] += total
+        _add_row_sums(plane, on, inward, first)
         for j in range(n):
-            bends = abs(hidden[j]) < reach[j]
-            convex[n_convex] = concave[n_concave] = first + j
-            n_convex += int(bends & (own[j] > 0.0))
-            n_concave += int(bends & (own[j] < 0.0))
-    _gather(bent, 0, inward, convex[:n_convex])
-    _gather(bent, n_hidden - n_concave, inward, concave[:n_concave])
-    for k in range(n_convex):
-        bent_bias[k], bent_factors[k] = biases[convex[k]], factors[convex[k]]
-    for k in range(n_concave):
-        to = n_hidden - n_concave + k
-        bent_bias[to], bent_factors[to] = biases[concave[k]], factors[concave[k]]
-    return n_convex, n_concave
+            numbers[n_bent] = first + j
+            n_bent += bends[j]
+    n_convex = 0
+    for k in range(n_bent):
+        number = numbers[k]
+        bent_bias[k], bent_factors[k] = biases[number], factors[number]
+        n_convex += int(factors[number] > 0.0)
+    for i in range(n_observations):
+        for k in range(n_bent):
+            bent[i, k] = inward[i, numbers[k]]
+    return n_convex, n_bent
 
 
 @_compile
-def _gather(to: Array, first: int, rows: Array, chosen: Indices) -> None:
-    for i in range(rows.shape[0]):
-        for k in range(chosen.shape[0]):
-            to[i, first + k] = rows[i, chosen[k]]
-
-
-@_compile
-def _at(plane: Array, state: Array) -> float:
+def _at(plane: Array, point: Array) -> float:
+    """Of slopes and an offset behind them."""
+    n = plane.shape[0] - 1
     total = 0.0
-    for i in range(state.shape[0]):
-        total += plane[i] * state[i]
-    return float(total + plane[state.shape[0]])
+    for i in range(n):
+        total += plane[i] * point[i]
+    return float(total + plane[n])
 
 
 @_compile
-def _convex(
-    bent: Array, bent_bias: Array, bent_factors: Array, n: int, state: Array, units: Array
-) -> float:
-    """Σ factor · max(unit, 0) over the first n units."""
-    _set_units(units[:n], bent_bias, state, bent, 0)
-    total = 0.0
-    for j in range(n):
-        total += bent_factors[j] * (0.0 if units[j] < 0.0 else units[j])
-    return total
+def _set_convex(
+    totals: Array,
+    bent: Array,
+    bent_bias: Array,
+    bent_factors: Array,
+    n_units: int,
+    points: Array,
+    block: Array,
+) -> None:
+    """Σ factor · max(unit, 0) over the first units, at points in fours."""
+    totals[:] = 0.0
+    u0, u1, u2, u3 = block[0], block[1], block[2], block[3]
+    for first in range(0, n_units, _BLOCK):
+        n = min(_BLOCK, n_units - first)
+        own = bent_factors[first : first + n]
+        for k in range(0, points.shape[0], 4):
+            _set_units_of_four(block, n, bent_bias, points, k, bent, first)
+            t0 = t1 = t2 = t3 = 0.0
+            for j in range(n):
+                x = own[j]
+                t0 += x * (0.0 if u0[j] < 0.0 else u0[j])
+                t1 += x * (0.0 if u1[j] < 0.0 else u1[j])
+                t2 += x * (0.0 if u2[j] < 0.0 else u2[j])
+                t3 += x * (0.0 if u3[j] < 0.0 else u3[j])
+            totals[k] += t0
+            totals[k + 1] += t1
+            totals[k + 2] += t2
+            totals[k + 3] += t3
 
 
 @_compile
@@ -214,25 +337,23 @@ def _set_tangent(
     bent_bias: Array,
     bent_factors: Array,
     first: int,
-    state: Array,
-    units: Array,
+    point: Array,
+    on: Array,
 ) -> None:
-    """Of Σ factor · max(unit, 0) over the units from the first on: a unit that is 0 is off."""
-    n_observations, n = state.shape[0], bent.shape[1] - first
-    on = units[:n]
-    _set_units(on, bent_bias, state, bent, first)
-    own, own_bias = bent_factors[first:], bent_bias[first:]
+    """Of Σ factor · max(unit, 0) over n units from the first on: a unit that is 0 is off.
+
+    What is written to `on` (n,) is of no interest to anybody else.
+    """
+    n_observations, n = bent.shape[0], on.shape[0]
+    _set_units(on, bent_bias, point, bent, first)
+    own, own_bias = bent_factors[first : first + n], bent_bias[first : first + n]
     total = 0.0
     for j in range(n):
         on[j] = own[j] if on[j] > 0.0 else 0.0
         total += on[j] * own_bias[j]
+    tangent[:n_observations] = 0.0
     tangent[n_observations] = total
-    for i in range(n_observations):
-        row = bent[i, first:]
-        total = 0.0
-        for j in range(n):
-            total += on[j] * row[j]
-        tangent[i] = total
+    _add_row_sums(tangent, on, bent, first)
 
 
 @_compile

@@ -50,7 +50,7 @@ _IN_FLOAT64 = (
 
 def provable_layers(policy: Policy) -> LayerArrays:
     """The network that a proof is about; `InvalidPolicy` if none can be."""
-    read = Layers.of(policy.module)
+    read = policy.layers() or Layers.of(policy.module)
     if isinstance(read, Layers):
         unknown = [one.name for one in read.activations if not has_lines(one)]
         if not unknown:

@@ -11,8 +11,7 @@ prove, as a state seems to violate it or as it takes many cells, is left to a pr
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from handrail._storage import tensor
 from handrail._types import Array, Indices
 from handrail.constraints import PlacedConstraint, SlopeBounded, is_bound
-from handrail.errors import InvalidRun
+from handrail.errors import InvalidConstraint, InvalidRun
 from handrail.policies import IDENTITY, RELU, LayerArrays, Policy
 from handrail.proof.branch_and_bound import Budget, Leaves
 from handrail.proof.certificate import Certificate
@@ -33,15 +32,17 @@ from handrail.proof.judgement import MANY_VERTICES, VERTEX_BOUND, Judgement, cer
 from handrail.proof.margin import UniformMargin
 from handrail.proof.question import Question, provable_layers
 from handrail.proof.rounding import FLOAT64, Rounding, arithmetic_of, float32_is_whole
-from handrail.proof.vertex_bound import VertexBound
+from handrail.proof.vertex_bound import BoundedCells, CellCorners, VertexBound, together
 from handrail.regions import Cells, ExactCover
 
 # Start over when the cells have become this many times more than a proof from scratch needed.
 _TOO_MANY = 2
 
-# So often cells are halved, and so many are open at most: what takes more has a proof of its own,
-# which narrows its bounds to single cells.
-_HALVINGS, _MOST_OPEN = 12, 128
+# Of a cell that counts as one: one with more counts as several.
+_VERTICES = 16
+
+# What a few cells neither prove nor refute is tried once in 64 times in the end.
+_MOST_IN_VAIN = 6
 
 
 @final
@@ -56,70 +57,116 @@ class Renewal:
         self._caches = tuple(CellCache(one) for one in constraints)
         self._policy: Policy | None = None
         self._asked: dict[int, _AskedMargin | None] = {}  # of that policy, by number
+        self._groups: dict[tuple[object, ...], _MarginGroup] = {}  # of the last network
 
-    def certify(self, policy: Policy, budget: Budget) -> tuple[Certificate, ...]:
+    def certify(
+        self, policy: Policy, budget: Budget, known: Mapping[int, Certificate] | None = None
+    ) -> tuple[Certificate, ...]:
         """Of every constraint, in order, as `certify` of each.
 
         Args:
             policy: as it is.
             budget: when to give up one of them.
+            known: what `of_few_cells` has just proven of the same policy, if it was asked.
         """
         layers = provable_layers(policy)
-        with np.errstate(all="ignore"):  # whatever is not finite proves nothing
-            renewed = self._renewed(policy, layers, budget)
+        if known is None:
+            every = range(len(self._caches))
+            known = self._renewed(policy, layers, every, budget.cells).certificates
         return tuple(
-            renewed[index] if index in renewed else cache.certify(policy, budget, layers)
+            known[index] if index in known else cache.certify(policy, budget, layers)
             for index, cache in enumerate(self._caches)
         )
 
+    def of_few_cells(self, policy: Policy, cells: int) -> FewCells:
+        """What bounds of a few cells say.
+
+        Nothing of a network that they are not for, or of a constraint that takes more, which is
+        tried more and more seldom then.
+
+        Args:
+            policy: as it is, provable or not.
+            cells: how many may be bounded for each constraint, fewer if they have many vertices.
+        """
+        layers = policy.layers()
+        if layers is None or layers.activations != (RELU, IDENTITY):
+            return FewCells({}, {})
+        due = [index for index, cache in enumerate(self._caches) if cache.is_due()]
+        said = self._renewed(policy, layers.arrays(), due, cells)
+        for index in due:
+            self._caches[index].tried(index in said.certificates or index in said.suspects)
+        return said
+
+    @np.errstate(all="ignore")  # whatever is not finite proves nothing
     def _renewed(
-        self, policy: Policy, layers: LayerArrays, budget: Budget
-    ) -> Mapping[int, Certificate]:
-        """The certificates, by number, of all that bounds of a few cells prove."""
+        self, policy: Policy, layers: LayerArrays, among: Collection[int], most: int
+    ) -> FewCells:
+        nothing = FewCells({}, {})
         acting = arithmetic_of(policy.dtype)
         if layers.activations != (RELU, IDENTITY) or not layers.is_finite:
-            return {}
+            return nothing
         if acting is not FLOAT64 and not float32_is_whole():
-            return {}
-        start, groups = perf_counter(), self._groups(policy, layers, budget)
+            return nothing
+        start = perf_counter()
+        self._groups = groups = self._grouped(policy, layers, among, most)
         if not groups:
-            return {}
+            return nothing
         # Of bounds anywhere around all cells: larger than of each, and of no account.
         low, high = (
-            np.min([one.low for one in groups], axis=0),
-            np.max([one.high for one in groups], axis=0),
+            np.min([one.low for one in groups.values()], axis=0),
+            np.max([one.high for one in groups.values()], axis=0),
         )
-        size = max(one.margin.size for one in groups)
+        size = max(one.margin.size for one in groups.values())
         rounding = Rounding(layers, acting).of_bounds(low, high, size, simplices=True)
         if not np.isfinite(rounding):
-            return {}
-        found: dict[int, Certificate] = {}
-        for group in groups:
-            found |= group.proven(layers, rounding, budget.cells)
-        each = (perf_counter() - start) / max(1, len(found))
-        for index, certificate in found.items():
-            self._caches[index].keep(certificate.leaves[0].cells)
-        return {index: replace(one, seconds=each) for index, one in found.items()}
+            return nothing
+        proven: list[tuple[_GroupedCells, Leaves, int]] = []
+        suspects: dict[int, Array] = {}
+        for group in groups.values():
+            bounder = VertexBound.of(layers, group.margin)
+            if bounder.is_single:
+                few = most * _VERTICES // max(_VERTICES, group.cells.n_vertices)
+                bounded = BoundedCells.of(
+                    bounder, group.cells, group.corners, group.owners, rounding, few
+                )
+                proven += group.leaves_in(bounded)
+                suspects |= bounded.suspects
+        each = (perf_counter() - start) / max(1, len(proven))
+        certificates: dict[int, Certificate] = {}
+        for one, leaves, count in proven:
+            certificate = one.asked.certificate(leaves, rounding, count, each)
+            if certificate is not None:
+                certificates[one.index] = certificate
+                self._caches[one.index].keep(leaves.cells)
+        return FewCells(certificates, suspects)
 
-    def _groups(self, policy: Policy, layers: LayerArrays, budget: Budget) -> list[_MarginGroup]:
+    def _grouped(
+        self, policy: Policy, layers: LayerArrays, among: Collection[int], most: int
+    ) -> dict[tuple[object, ...], _MarginGroup]:
         """Constraints that ask for the same, on regions that are made of cells of one shape."""
         if policy is not self._policy:
             self._policy, self._asked = policy, {}
         groups: dict[tuple[object, ...], list[_GroupedCells]] = {}
-        for index, cache in enumerate(self._caches):
+        for index in among:
+            cache = self._caches[index]
             cells = cache.cells
             if cells is None or cache.constraint.for_policy(policy) is not cache.constraint:
                 continue
             if index not in self._asked:
-                self._asked[index] = _AskedMargin.of(policy, layers, cache.constraint)
+                self._asked[index] = _asked_margin(policy, layers, cache.constraint)
             asked = self._asked[index]
-            fits = len(cells) <= budget.cells and cells.n_vertices <= MANY_VERTICES
+            fits = len(cells) <= most and cells.n_vertices <= MANY_VERTICES
             if asked is not None and fits:
                 shape = cells.simplex.shape[1:], *cells.simplex_coordinates.tolist()
                 groups.setdefault((asked.key, *shape), []).append(
                     _GroupedCells(index, asked, cells)
                 )
-        return [_MarginGroup.of(members) for members in groups.values()]
+        # The cells are mostly those of the last time.
+        last = self._groups
+        return {
+            key: last[key] if key in last and last[key].has(members) else _MarginGroup.of(members)
+            for key, members in groups.items()
+        }
 
     def memory(self) -> dict[str, NDArray[Any]]:
         """What `recall` needs: how the cells of the last proofs are divided."""
@@ -135,6 +182,21 @@ class Renewal:
             prefix = f"{number}."
             own = [key for key in memory if key.startswith(prefix)]
             one.recall({key.removeprefix(prefix): memory[key] for key in own})
+
+
+@final
+@dataclass(frozen=True)
+class FewCells:
+    """What bounds of a few cells say of some constraints, by number.
+
+    Attributes:
+        certificates: of all that they prove.
+        suspects: of some that they do not, states (n, n_coordinates), at one of which, or near to
+            it, the constraint is violated, if rounding does not deceive.
+    """
+
+    certificates: Mapping[int, Certificate]
+    suspects: Mapping[int, Array]
 
 
 @final
@@ -187,13 +249,31 @@ class _AskedMargin:
         template = Judgement(question).certified({}, VERTEX_BOUND, cells=0)
         return _AskedMargin(side.margin, side.name, key, template)
 
-    def certificate(self, leaves: Leaves, rounding: float, cells: int) -> Certificate | None:
+    def certificate(
+        self, leaves: Leaves, rounding: float, cells: int, seconds: float
+    ) -> Certificate | None:
         """Of proven cells; None if what is left of the bound is no number."""
         worst = self.margin.worst_value(float(leaves.lowest.min()) - rounding)
         if not np.isfinite(worst):
             return None
         lowest, highest = (worst if self.name == one else None for one in ("lowest", "highest"))
-        return replace(self.template, lowest=lowest, highest=highest, cells=cells, leaves=(leaves,))
+        return replace(
+            self.template,
+            lowest=lowest,
+            highest=highest,
+            cells=cells,
+            leaves=(leaves,),
+            seconds=seconds,
+        )
+
+
+def _asked_margin(
+    policy: Policy, layers: LayerArrays, constraint: PlacedConstraint
+) -> _AskedMargin | None:
+    try:
+        return _AskedMargin.of(policy, layers, constraint)
+    except InvalidConstraint:  # no proof looks into it, which whoever wants one is told
+        return None
 
 
 @final
@@ -213,102 +293,52 @@ class _MarginGroup:
 
     Attributes:
         members: the constraints.
-        margin: of all of them.
         cells: of all of them, one behind the other.
+        owners: (n,) the constraint that each cell is of.
         low: (n_coordinates,) of a box around the cells, and
         high: (n_coordinates,).
     """
 
     members: Sequence[_GroupedCells]
-    margin: UniformMargin
     cells: Cells
+    owners: Indices
     low: Array
     high: Array
 
     @classmethod
     def of(cls, members: Sequence[_GroupedCells]) -> _MarginGroup:
         """With cells of one shape."""
-        cells = _together([one.cells for one in members])
-        low, high = cells.low.min(axis=0), cells.high.max(axis=0)
-        return cls(members, members[0].asked.margin, cells, low, high)
+        cells = together([one.cells for one in members])
+        owners = np.repeat([one.index for one in members], [len(one.cells) for one in members])
+        return cls(members, cells, owners, cells.low.min(axis=0), cells.high.max(axis=0))
 
-    def proven(self, layers: LayerArrays, rounding: float, most: int) -> dict[int, Certificate]:
-        """The certificates of those that are proven, by number.
+    @property
+    def margin(self) -> UniformMargin:
+        """Of all of them."""
+        return self.members[0].asked.margin
 
-        Args:
-            layers: of the network.
-            rounding: a bound must exceed this to count.
-            most: bounds that may be computed for each.
-        """
-        bounder = VertexBound.of(layers, self.margin)
-        if not bounder.is_single:
-            return {}
-        owners = np.repeat(
-            [one.index for one in self.members], [len(one.cells) for one in self.members]
+    @cached_property
+    def corners(self) -> CellCorners:
+        """Of the cells."""
+        return CellCorners.of(self.cells)
+
+    def has(self, members: Sequence[_GroupedCells]) -> bool:
+        """Whether it is made of these."""
+        return len(members) == len(self.members) and all(
+            one.index == other.index and one.asked is other.asked and one.cells is other.cells
+            for one, other in zip(members, self.members, strict=True)
         )
-        found = _Bounded.of(bounder, self.cells, owners, rounding, most)
-        proven: dict[int, Certificate] = {}
+
+    def leaves_in(self, bounded: BoundedCells) -> list[tuple[_GroupedCells, Leaves, int]]:
+        """The constraints that are proven, their cells, and how many bounds that took."""
+        found = []
         for one in self.members:
-            if one.index not in found.open_:
-                own = found.owners == one.index
-                leaves = Leaves(found.cells.take(own), found.lowest[own])
-                count = found.counts[one.index]
-                certificate = one.asked.certificate(leaves, rounding, count)
-                if certificate is not None:
-                    proven[one.index] = certificate
-        return proven
-
-
-@final
-@dataclass(frozen=True)
-class _Bounded:
-    """Cells that are proven, after some were halved.
-
-    Attributes:
-        cells: all of them.
-        lowest: (n,) what the margin at least is.
-        owners: (n,) the constraint that each is of.
-        open_: the constraints of which some cells are not proven.
-        counts: of every constraint, how many bounds were computed.
-    """
-
-    cells: Cells
-    lowest: Array
-    owners: Indices
-    open_: frozenset[int]
-    counts: Mapping[int, int]
-
-    @classmethod
-    def of(
-        cls, bounder: VertexBound, cells: Cells, owners: Indices, rounding: float, most: int
-    ) -> _Bounded:
-        """Of n cells, and the constraints (n,) they are of: each has so many bounds at most."""
-        done: list[tuple[Cells, Array, Indices]] = []
-        given_up: set[int] = set()
-        counts = Counter(owners.tolist())
-        for _ in range(_HALVINGS + 1):
-            lowest, somewhere = bounder.single_bounds(cells).T
-            proven = np.isfinite(lowest) & (lowest >= rounding)
-            done.append((cells.take(proven), lowest[proven], owners[proven]))
-            cells, owners = cells.take(~proven), owners[~proven]
-            given_up |= set(owners[~(somewhere[~proven] >= rounding)].tolist())
-            # Each of them is two cells next time.
-            again = Counter(2 * owners.tolist())
-            given_up |= {one for one, count in again.items() if counts[one] + count > most}
-            left = ~np.isin(owners, list(given_up))
-            if not left.any() or left.sum() > _MOST_OPEN:
-                break
-            cells = cells.take(left).halves(bounder.importance)
-            owners = np.repeat(owners[left], 2)
-            counts += Counter(owners.tolist())
-        given_up |= set(owners.tolist())
-        return cls(
-            _together([cells for cells, _, _ in done]),
-            np.concatenate([lowest for _, lowest, _ in done]),
-            np.concatenate([owners for _, _, owners in done]),
-            frozenset(given_up),
-            counts,
-        )
+            if one.index not in bounded.open_:
+                own, count = bounded.owners == one.index, bounded.counts[one.index]
+                # Those that were not halved are the same ones, and known as such next time.
+                cells = one.cells if count == len(one.cells) else bounded.cells.take(own)
+                found.append((one, Leaves(cells, bounded.lowest[own]), count))
+        return found
 
 
 @final
@@ -331,6 +361,17 @@ class CellCache:
     def __init__(self, constraint: PlacedConstraint) -> None:
         self._constraint = constraint
         self._known: _Known | None = None
+        self._in_vain = self._wait = 0
+
+    def is_due(self) -> bool:
+        """Whether to try it with a few cells; what n times was in vain is left out 2^n times."""
+        self._wait = max(0, self._wait - 1)
+        return self._wait == 0
+
+    def tried(self, answered: bool) -> None:
+        """A few cells have proven or refuted it, or not."""
+        self._in_vain = 0 if answered else min(self._in_vain + 1, _MOST_IN_VAIN)
+        self._wait = 0 if answered else 2**self._in_vain
 
     def certify(
         self, policy: Policy, budget: Budget, layers: LayerArrays | None = None
@@ -371,22 +412,26 @@ class CellCache:
         if both or self._whole is None or not answer.leaves:
             self._known = None
         else:
-            self.keep(_together([leaf.cells for leaf in answer.leaves]))
+            self.keep(together([leaf.cells for leaf in answer.leaves]))
 
     @cached_property
     def _whole(self) -> Cells | None:
         """None of a curve or a ball: only its own cover knows how to become finer."""
         assert self._constraint.region is not None  # it is on one
-        covers = self._constraint.region.covers()
+        try:
+            covers = self._constraint.region.covers()
+        except InvalidConstraint:  # there is none, which whoever wants it proven is told
+            return None
         exact = len(covers) == 1 and isinstance(covers[0], ExactCover)
         return covers[0].cells if exact else None
 
     def memory(self) -> dict[str, NDArray[Any]]:
-        """What `recall` needs; nothing if nothing is known."""
+        """What `recall` needs."""
+        attempts = {"attempts": np.array([self._in_vain, self._wait], dtype=np.int64)}
         if self._known is None:
-            return {}
+            return attempts
         cells = self._known.cells
-        return {
+        return attempts | {
             "low": cells.low,
             "high": cells.high,
             "simplex": cells.simplex,
@@ -396,8 +441,10 @@ class CellCache:
 
     def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what was remembered."""
-        self._known = None
-        if memory:
+        self._known, self._in_vain, self._wait = None, 0, 0
+        if "attempts" in memory:  # older files have none
+            self._in_vain, self._wait = tensor(memory, "attempts", (2,), "int64").tolist()
+        if "low" in memory:
             assert self._constraint.region is not None  # it is on one
             wide = self._constraint.region.n_coordinates
             low = tensor(memory, "low", (None, wide))
@@ -411,13 +458,3 @@ class CellCache:
                 coordinates,
             )
             self._known = _Known(cells, int(tensor(memory, "from_scratch", (1,), "int64")[0]))
-
-
-def _together(blocks: Sequence[Cells]) -> Cells:
-    """Cells of one shape, one block behind the other."""
-    return Cells(
-        np.concatenate([block.low for block in blocks]),
-        np.concatenate([block.high for block in blocks]),
-        np.concatenate([block.simplex for block in blocks]),
-        blocks[0].simplex_coordinates,
-    )

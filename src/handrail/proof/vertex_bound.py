@@ -10,6 +10,8 @@ The compiled pass is imported where it is used: numba is optional, and slow to i
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
@@ -17,7 +19,7 @@ from typing import final
 
 import numpy as np
 
-from handrail._types import Array
+from handrail._types import Array, Indices, Mask
 from handrail.policies import LayerArrays, ReluLayer
 from handrail.proof.bounder import NO_DEADLINE, Bounder, Bounds, Deadline, bounds_by_block
 from handrail.proof.margin import UniformMargin, log_sum_exp
@@ -30,6 +32,43 @@ _BLOCK = 2**25
 
 # Of the second tangent, at the vertex where the first is worst.
 _MIXTURES = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0])[:, None, None]
+
+
+# So often cells are halved, and so many are open at most: what takes more has a proof of its own,
+# which narrows its bounds to single cells.
+_HALVINGS, _MOST_OPEN = 20, 1024
+
+
+@final
+@dataclass(frozen=True)
+class CellCorners:
+    """Where n cells are looked at.
+
+    Attributes:
+        vertices: (n, V, n_coordinates).
+        centres: (n, n_coordinates).
+    """
+
+    vertices: Array
+    centres: Array
+
+    @classmethod
+    def of(cls, cells: Cells) -> CellCorners:
+        """Of all of them."""
+        return cls(cells.vertices(), cells.centres)
+
+    @cached_property
+    def order(self) -> Indices:
+        """(n,) of the cells, neighbours together; far is what many cells are in between."""
+        from handrail.proof import _cell_bounds as compiled
+
+        sizes = np.ptp(self.vertices, axis=1).mean(axis=0)
+        return compiled.order_of_neighbours(self.centres / np.where(sizes > 0.0, sizes, 1.0))
+
+    def of_some(self, chosen: Mask) -> Array:
+        """The states (m, n_coordinates) of the chosen cells."""
+        vertices, centres = self.vertices[chosen], self.centres[chosen]
+        return np.concatenate([centres, vertices.reshape(-1, centres.shape[1])])
 
 
 @final
@@ -114,31 +153,33 @@ class VertexBound(Bounder):
         compiled = find_spec("numba") is not None
         return compiled and len(self.differences) == 1 and bool(self.inward.size)
 
-    def single_bounds(self, cells: Cells) -> Array:
+    def single_bounds(self, corners: CellCorners) -> Array:
         """What a single difference leaves of the margin, at least, and at a state of it: (n, 2).
 
         As `bounds`, narrowed to a few cells at a time; of margins without a `plane_above`.
         """
         from handrail.proof import _cell_bounds as compiled
 
-        difference, centres = self.differences[0], cells.centres
-        along = int((np.ptp(centres, axis=0) * self.importance).argmax())
+        difference = self.differences[0]
         return -compiled.highest_on_cells(
             *self._single,
             difference @ self.slope,
             float(difference @ self.intercept + self.constants[0]),
-            cells.vertices(),
-            centres,
-            np.argsort(centres[:, along], kind="stable"),
+            corners.vertices,
+            corners.centres,
+            corners.order,
             _MIXTURES.ravel(),
         )
 
     @cached_property
     def _single(self) -> tuple[Array, Array, Array]:
-        """Weights (n_coordinates, m) and biases of the units, and what they are multiplied with."""
+        """Weights (n_coordinates, m) and biases of the units, and what they are multiplied with.
+
+        Those that make it convex are in front; a unit that is multiplied with 0 is none.
+        """
         factors = self.differences[0] @ self.outward
-        inward, biases = self.inward.T, self.inward_bias
-        return np.ascontiguousarray(inward), np.ascontiguousarray(biases), factors
+        order = np.concatenate([np.flatnonzero(factors > 0.0), np.flatnonzero(factors < 0.0)])
+        return self.inward.T.take(order, axis=1), self.inward_bias[order], factors[order]
 
     def _highest_differences(self, cells: Cells, vertices: Array) -> Array:
         """Above every difference of outputs, at the vertices of each cell: (n, V, n_negative)."""
@@ -198,3 +239,90 @@ class VertexBound(Bounder):
         hidden = np.maximum(states @ self.inward.T + self.inward_bias, 0.0)
         logits = hidden @ self.outward.T + states @ self.slope.T + self.intercept
         return self.margin.of_raw(logits, states)
+
+
+@final
+@dataclass(frozen=True)
+class BoundedCells:
+    """Cells that are proven, after some were halved.
+
+    Attributes:
+        cells: all of them.
+        lowest: (n,) what the margin at least is.
+        owners: (n,) the constraint that each is of.
+        open_: the constraints of which some cells are not proven.
+        counts: of every constraint, how many bounds were computed.
+        suspects: of some that are open, states that seem to be violated, and those around them.
+    """
+
+    cells: Cells
+    lowest: Array
+    owners: Indices
+    open_: frozenset[int]
+    counts: Mapping[int, int]
+    suspects: Mapping[int, Array]
+
+    @classmethod
+    def of(
+        cls,
+        bounder: VertexBound,
+        cells: Cells,
+        corners: CellCorners,
+        owners: Indices,
+        rounding: float,
+        most: int,
+    ) -> BoundedCells:
+        """Of the cells of some constraints: each has so many bounds at most.
+
+        Args:
+            bounder: of their margin.
+            cells: of all of them, one behind the other.
+            corners: of these cells.
+            owners: (n,) the constraint that each cell is of.
+            rounding: a bound must exceed this to count.
+            most: bounds that may be computed for each.
+        """
+        done: list[tuple[Cells, Array, Indices]] = []
+        given_up: set[int] = set()
+        suspects: dict[int, Array] = {}
+        counts = Counter(owners.tolist())
+        for _ in range(_HALVINGS + 1):
+            lowest, somewhere = bounder.single_bounds(corners).T
+            proven = np.isfinite(lowest) & (lowest >= rounding)
+            if proven.all():
+                done.append((cells, lowest, owners))
+                owners = owners[:0]
+                break
+            done.append((cells.take(proven), lowest[proven], owners[proven]))
+            met = ~proven & ~(somewhere >= rounding)
+            suspects |= {one: corners.of_some(met & (owners == one)) for one in set(owners[met])}
+            given_up |= suspects.keys()
+            cells, owners = cells.take(~proven), owners[~proven]
+            # Each of them is two cells next time.
+            again = Counter(2 * owners.tolist())
+            given_up |= {one for one, count in again.items() if counts[one] + count > most}
+            left = ~np.isin(owners, list(given_up))
+            if not left.any() or left.sum() > _MOST_OPEN:
+                break
+            cells = cells.take(left).halves(bounder.importance)
+            owners, corners = np.repeat(owners[left], 2), CellCorners.of(cells)
+            counts += Counter(owners.tolist())
+        given_up |= set(owners.tolist())
+        return cls(
+            together([cells for cells, _, _ in done]),
+            np.concatenate([lowest for _, lowest, _ in done]),
+            np.concatenate([owners for _, _, owners in done]),
+            frozenset(given_up),
+            counts,
+            suspects,
+        )
+
+
+def together(blocks: Sequence[Cells]) -> Cells:
+    """Cells of one shape, one block behind the other."""
+    return Cells(
+        np.concatenate([block.low for block in blocks]),
+        np.concatenate([block.high for block in blocks]),
+        np.concatenate([block.simplex for block in blocks]),
+        blocks[0].simplex_coordinates,
+    )

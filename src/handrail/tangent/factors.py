@@ -84,9 +84,14 @@ class OuterFactor(Factor):
 
     def combined(self, coefficients: Tensor) -> list[Tensor]:
         """Of the gradients, with coefficients (n, r), summed: of the weight, and of the bias."""
-        signals = torch.einsum("nr,nrd->nd", coefficients, self.signals)
-        weight = signals.T @ self.inputs
-        return [weight, signals.sum(dim=0)] if self.has_bias else [weight]
+        if self.signals.shape[1] == 1 and self.inputs.shape[1] < self.signals.shape[2]:
+            # As many signals as a wide layer has units are left as they are.
+            signals, own = self.signals[:, 0].T, coefficients[:, 0]
+            weight, bias = signals @ (own[:, None] * self.inputs), signals @ own
+        else:
+            together = torch.einsum("nr,nrd->nd", coefficients, self.signals)
+            weight, bias = together.T @ self.inputs, together.sum(dim=0)
+        return [weight, bias] if self.has_bias else [weight]
 
     def n_bytes(self) -> int:
         """Memory held."""

@@ -68,7 +68,7 @@ class Functionals:
         self.shape = raw_weights.shape[:2]
         layers = policy.layers()
         self._plain = layers if layers is not None and layers.trainable else None
-        self._fused = policy.fused()
+        self._fused = None if self._plain is None else policy.fused()
         self._few = self._pass_of_few()
         self._kept: list[Factor] | None = None
 
@@ -84,6 +84,11 @@ class Functionals:
         if self._few is None:
             return None
         return FewGradients(self._few.passes(np.asarray(self._states), self._raw_weights))
+
+    @cached_property
+    def _arrays(self) -> Array:
+        """The states, in float64."""
+        return np.asarray(self._states, dtype=np.float64)
 
     @cached_property
     def _inputs(self) -> Tensor:
@@ -128,27 +133,39 @@ class Functionals:
         """
         if self.few is not None:
             return self.few.combined(coefficients)
-        if self._plain is None or (self._kept is None and self._fused is not None):
-            weights = np.einsum("nr,nra->na", coefficients, self._weights.cpu().numpy())
+        if self._kept is None and self._fused is not None:
+            return Gradient(self._fused.pull_back(self._arrays, self._summed(coefficients)))
+        if self._plain is None:
+            weights = self._summed(coefficients)
             return pull_back(self.policy, self._states, lambda _, chunk: weights[chunk])
         wanted = torch.as_tensor(coefficients).to(self._inputs)
         return reduce(add, (self._combined(block, wanted[block]) for block in self.blocks()))
+
+    def _summed(self, coefficients: Array) -> Array:
+        """Weights on the raw outputs (n, n_actions) of what coefficients (n, r) add up to."""
+        result: Array = np.einsum("nr,nra->na", coefficients, self._raw_weights)
+        return result
 
     def _combined(self, block: slice, coefficients: Tensor) -> Gradient:
         outer = [one for one in self.factors(block) if isinstance(one, OuterFactor)]
         return Gradient(tuple(part for one in outer for part in one.combined(coefficients)))
 
+    @property
+    def are_kept(self) -> bool:
+        """Whether `combined` needs no pass."""
+        return self._kept is not None or self._few is not None
+
     def keep(self) -> None:
-        """Their factors as they are now, of few states: steps may follow."""
-        if self.few is None:
-            self.factors(slice(0, self.shape[0]))
+        """Their factors as they are now, of all states: steps may follow."""
+        if self.few is None and self._kept is None:
+            self._kept = self._computed(slice(0, self.shape[0]))
 
     def gram_of_few(self) -> Array | None:
         """All inner products in one compiled pass, where that is faster than matrix products."""
         n, r = self.shape
         if self._fused is None or r != 1 or n > _FEW:
             return None
-        products = self._fused.kernel(self._inputs.numpy(), self._weights[:, 0].numpy())
+        products = self._fused.kernel(self._arrays, self._raw_weights[:, 0])
         return products[:, None, :, None]
 
     def blocks(self) -> list[slice]:
@@ -165,16 +182,17 @@ class Functionals:
         """The factors of a block of states, pass by pass; of few states they are kept."""
         if self.few is not None:  # multiplied with many
             return [one[block] for one in self.few.factors()]
-        whole = block.stop - block.start == len(self._inputs) <= TILE
-        if not whole:
-            return self._computed(block)
+        whole = block.stop - block.start == len(self._inputs)
         if self._kept is None:
-            self._kept = self._computed(block)
-        return self._kept
+            if not whole or len(self._inputs) > TILE:
+                return self._computed(block)
+            self.keep()
+        assert self._kept is not None
+        return self._kept if whole else [one[block] for one in self._kept]
 
     def _computed(self, block: slice) -> list[Factor]:
-        inputs = self._inputs[block].split(ROWS_PER_PASS)
-        weights = self._weights[block].split(ROWS_PER_PASS)
+        at_once = ROWS_PER_PASS if self._plain is None else TILE  # without a graph, of more
+        inputs, weights = self._inputs[block].split(at_once), self._weights[block].split(at_once)
         passes = [self._factorise(i, w) for i, w in zip(inputs, weights, strict=True)]
         return [concatenate_factors(parts) for parts in zip(*passes, strict=True)]
 

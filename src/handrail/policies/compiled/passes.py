@@ -10,29 +10,15 @@ n_hidden) the last one; both lie by rows. `states` is (n, n_observations).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-import numba
 import numpy as np
 
 from handrail._types import Array
+from handrail.policies.compiled.compilation import compiled
 
 _BLOCK = 256  # hidden units at a time
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
-
-def _compile(function: _Function) -> _Function:
-    # Sums may be reordered (they are everywhere else, too), NaN must stay NaN.
-    decorate: Any = numba.njit(
-        cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy"
-    )
-    compiled: _Function = decorate(function)
-    return compiled
-
-
-@_compile
+@compiled
 def _set_rows(total: Array, start: Array, factors: Array, rows: Array, first: int) -> None:
     """Total = start + Σ_q factor_q · rows[q, first:], where `start` begins at `first`, too."""
     n = total.shape[0]
@@ -52,7 +38,7 @@ def _set_rows(total: Array, start: Array, factors: Array, rows: Array, first: in
         _add_rows(total, factors[4:], rows[4:], first)
 
 
-@_compile
+@compiled
 def _add_rows(total: Array, factors: Array, rows: Array, first: int) -> None:
     """Total += Σ_q factor_q · rows[q, first:], four rows a pass: each pass reads `total` again."""
     n = total.shape[0]
@@ -73,7 +59,7 @@ def _add_rows(total: Array, factors: Array, rows: Array, first: int) -> None:
         q += 1
 
 
-@_compile
+@compiled
 def _add_products(totals: Array, units: Array, rows: Array, first: int) -> None:
     """totals_a += rows[a, first:] · max(units, 0), two rows a pass. NaN passes through."""
     n = units.shape[0]
@@ -97,7 +83,7 @@ def _add_products(totals: Array, units: Array, rows: Array, first: int) -> None:
         totals[a] += t0
 
 
-@_compile
+@compiled
 def _in_fours(matrix: Array) -> Array:
     """With zeros behind, so many that both sides are multiples of four."""
     n, m = matrix.shape
@@ -106,7 +92,7 @@ def _in_fours(matrix: Array) -> Array:
     return result
 
 
-@_compile
+@compiled
 def _set_units(
     units: Array, n: int, start: Array, states: Array, k: int, rows: Array, first: int
 ) -> None:
@@ -142,7 +128,7 @@ def _set_units(
                 u3[j] += (d0 * x0 + d1 * x1) + (d2 * x2 + d3 * x3)
 
 
-@_compile
+@compiled
 def _add_products_of_four(
     totals: Array, k: int, units: Array, n: int, rows: Array, first: int
 ) -> None:
@@ -175,19 +161,25 @@ def _add_products_of_four(
             totals[k + 3, a + 1] += v3
 
 
-@_compile
+@compiled
 def forward(
     inward: Array, inward_bias: Array, outward: Array, outward_bias: Array, states: Array
 ) -> Array:
     """Logits (n, n_actions)."""
     n_hidden, n_actions = inward.shape[1], outward.shape[0]
     if states.shape[0] == 1:
-        return _forward_of_one(inward, inward_bias, outward, outward_bias, states[0])
+        return forward_of_one(inward, inward_bias, outward, outward_bias, states[0])
     fours = _in_fours(states)
     block = np.empty((4, _BLOCK))
     logits = np.empty((fours.shape[0], n_actions))
     for k in range(fours.shape[0]):
         logits[k, :] = outward_bias
+    if n_actions == 2 and fours.shape[1] == 4:
+        for first in range(0, n_hidden, 4 * _BLOCK):
+            n = min(4 * _BLOCK, n_hidden - first)
+            for k in range(0, fours.shape[0], 4):
+                _add_two_logits_of_four(logits, k, inward, inward_bias, outward, fours, n, first)
+        return logits[: states.shape[0]]
     for first in range(0, n_hidden, _BLOCK):
         n = min(_BLOCK, n_hidden - first)
         for k in range(0, fours.shape[0], 4):
@@ -196,8 +188,54 @@ def forward(
     return logits[: states.shape[0]]
 
 
-@_compile
-def _forward_of_one(
+@compiled
+def _add_two_logits_of_four(
+    logits: Array,
+    k: int,
+    inward: Array,
+    inward_bias: Array,
+    outward: Array,
+    states: Array,
+    n: int,
+    first: int,
+) -> None:
+    """What n units add to both logits of four states of at most four numbers.
+
+    As `_two_products`, without storing a unit.
+    """
+    last, end, own = first + n, inward.shape[0] - 1, inward_bias[first : first + n]
+    r0, r1 = inward[0, first:last], inward[min(1, end), first:last]
+    r2, r3 = inward[min(2, end), first:last], inward[min(3, end), first:last]
+    one, other = outward[0, first:last], outward[1, first:last]
+    k1, k2, k3 = k + 1, k + 2, k + 3
+    a0, a1, a2, a3 = states[k, 0], states[k, 1], states[k, 2], states[k, 3]
+    b0, b1, b2, b3 = states[k1, 0], states[k1, 1], states[k1, 2], states[k1, 3]
+    c0, c1, c2, c3 = states[k2, 0], states[k2, 1], states[k2, 2], states[k2, 3]
+    d0, d1, d2, d3 = states[k3, 0], states[k3, 1], states[k3, 2], states[k3, 3]
+    t0 = t1 = t2 = t3 = v0 = v1 = v2 = v3 = 0.0
+    for j in range(n):
+        x, x0, x1, x2, x3 = own[j], r0[j], r1[j], r2[j], r3[j]
+        h0 = a3 * x3 + (a2 * x2 + (a1 * x1 + (a0 * x0 + x)))
+        h1 = b3 * x3 + (b2 * x2 + (b1 * x1 + (b0 * x0 + x)))
+        h2 = c3 * x3 + (c2 * x2 + (c1 * x1 + (c0 * x0 + x)))
+        h3 = d3 * x3 + (d2 * x2 + (d1 * x1 + (d0 * x0 + x)))
+        h0, h1 = 0.0 if h0 < 0.0 else h0, 0.0 if h1 < 0.0 else h1
+        h2, h3 = 0.0 if h2 < 0.0 else h2, 0.0 if h3 < 0.0 else h3
+        y, z = one[j], other[j]
+        t0, t1, t2, t3 = t0 + y * h0, t1 + y * h1, t2 + y * h2, t3 + y * h3
+        v0, v1, v2, v3 = v0 + z * h0, v1 + z * h1, v2 + z * h2, v3 + z * h3
+    logits[k, 0] += t0
+    logits[k1, 0] += t1
+    logits[k2, 0] += t2
+    logits[k3, 0] += t3
+    logits[k, 1] += v0
+    logits[k1, 1] += v1
+    logits[k2, 1] += v2
+    logits[k3, 1] += v3
+
+
+@compiled
+def forward_of_one(
     inward: Array, inward_bias: Array, outward: Array, outward_bias: Array, state: Array
 ) -> Array:
     """Logits (1, n_actions): memory is read once, so what is computed need not be stored either."""
@@ -217,7 +255,7 @@ def _forward_of_one(
     return logits
 
 
-@_compile
+@compiled
 def _two_products(
     inward: Array, inward_bias: Array, outward: Array, state: Array
 ) -> tuple[float, float]:
@@ -237,7 +275,7 @@ def _two_products(
     return t0, t1
 
 
-@_compile
+@compiled
 def _add_rows_of_four(
     totals: Array, factors: Array, k: int, units: Array, n: int, first: int
 ) -> None:
@@ -257,7 +295,26 @@ def _add_rows_of_four(
             t[j] += (b0 * x0 + b1 * x1) + (b2 * x2 + b3 * x3)
 
 
-@_compile
+@compiled
+def _add_rows_where_active(
+    totals: Array, factors: Array, k: int, units: Array, n: int, first: int
+) -> None:
+    """totals[r, first:] += Σ_i factors[r, k + i] where units[i, :n] > 0; else as the one above."""
+    u0, u1, u2, u3 = units[0, :n], units[1, :n], units[2, :n], units[3, :n]
+    for r in range(0, totals.shape[0], 2):
+        s, t = totals[r, first : first + n], totals[r + 1, first : first + n]
+        a, b = factors[r], factors[r + 1]
+        a0, a1, a2, a3 = a[k], a[k + 1], a[k + 2], a[k + 3]
+        b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
+        for j in range(n):
+            on0, on1, on2, on3 = u0[j] > 0.0, u1[j] > 0.0, u2[j] > 0.0, u3[j] > 0.0
+            s[j] += (a0 if on0 else 0.0) + (a1 if on1 else 0.0)
+            s[j] += (a2 if on2 else 0.0) + (a3 if on3 else 0.0)
+            t[j] += (b0 if on0 else 0.0) + (b1 if on1 else 0.0)
+            t[j] += (b2 if on2 else 0.0) + (b3 if on3 else 0.0)
+
+
+@compiled
 def _set_active(units: Array, n: int) -> None:
     """1 for every unit that is on, 0 for every other, of four states."""
     for i in range(4):
@@ -266,7 +323,17 @@ def _set_active(units: Array, n: int) -> None:
             own[j] = 1.0 if own[j] > 0.0 else 0.0
 
 
-@_compile
+@compiled
+def _switch(units: Array, signals: Array, n: int) -> None:
+    """Of four states: what a unit lets through, and of the signals those whose unit is on."""
+    for i in range(4):
+        unit, signal = units[i, :n], signals[i, :n]
+        for j in range(n):
+            signal[j] = signal[j] if unit[j] > 0.0 else 0.0
+            unit[j] = 0.0 if unit[j] < 0.0 else unit[j]
+
+
+@compiled
 def sums_where_active(
     inward: Array, inward_bias: Array, states: Array, coefficients: Array
 ) -> Array:
@@ -286,12 +353,11 @@ def sums_where_active(
         n = min(_BLOCK, n_hidden - first)
         for k in range(0, fours.shape[0], 4):
             _set_units(block, n, inward_bias, fours, k, inward, first)
-            _set_active(block, n)
-            _add_rows_of_four(result, factors, k, block, n, first)
+            _add_rows_where_active(result, factors, k, block, n, first)
     return result[:m]
 
 
-@_compile
+@compiled
 def products_where_active(inward: Array, inward_bias: Array, rows: Array, states: Array) -> Array:
     """Σ_j rows[r, j] over the hidden units that each state switches on, (n, m).
 
@@ -314,7 +380,7 @@ def products_where_active(inward: Array, inward_bias: Array, rows: Array, states
     return result[: states.shape[0]]
 
 
-@_compile
+@compiled
 def backward(
     inward: Array, inward_bias: Array, outward: Array, states: Array, weights: Array
 ) -> tuple[Array, Array]:
@@ -338,17 +404,45 @@ def backward(
         for k in range(0, len(fours), 4):
             _set_units(units, n, inward_bias, fours, k, inward, first)
             _set_units(signals, n, nothing, weighed, k, outward, first)
-            for i in range(4):
-                unit, signal = units[i, :n], signals[i, :n]
-                for j in range(n):
-                    signal[j] = signal[j] if unit[j] > 0.0 else 0.0
-                    unit[j] = 0.0 if unit[j] < 0.0 else unit[j]
+            _switch(units, signals, n)
             _add_rows_of_four(of_inward, by_observation, k, signals, n, first)
             _add_rows_of_four(of_outward, by_action, k, units, n, first)
     return of_inward[:m], of_outward[:n_actions]
 
 
-@_compile
+@compiled
+def backward_of_difference(
+    inward: Array, inward_bias: Array, outward: Array, states: Array, weights: Array
+) -> tuple[Array, Array]:
+    """`backward` of two actions, where weights (n,) of the first are minus those of the second.
+
+    With m_kj whether state k switches unit j on, all is made of Σ_k m_kj weight_k (state_k, 1),
+    since a unit that is on is an affine function of the state.
+    """
+    n_observations, n_hidden = inward.shape
+    coefficients = np.empty((n_observations + 1, weights.shape[0]))
+    for i in range(n_observations):
+        coefficients[i] = weights * states[:, i]
+    coefficients[n_observations] = weights
+    sums = sums_where_active(inward, inward_bias, states, coefficients)
+    of_outward = np.empty((2, n_hidden))
+    first, second, slope = of_outward[0], of_outward[1], np.empty(n_hidden)
+    own = sums[n_observations]
+    for j in range(n_hidden):
+        slope[j] = outward[0, j] - outward[1, j]
+        first[j] = inward_bias[j] * own[j]
+    for i in range(n_observations):
+        row, total = inward[i], sums[i]
+        for j in range(n_hidden):
+            first[j] += row[j] * total[j]
+            total[j] *= slope[j]
+    for j in range(n_hidden):
+        own[j] *= slope[j]
+        second[j] = -first[j]
+    return sums, of_outward
+
+
+@compiled
 def forward_mode(
     inward: Array,
     inward_bias: Array,
@@ -379,7 +473,7 @@ def forward_mode(
     return result[: states.shape[0]]
 
 
-@_compile
+@compiled
 def _product_where_active(one: Array, other: Array, units: Array) -> float:
     total = 0.0
     for j in range(one.shape[0]):
@@ -387,34 +481,27 @@ def _product_where_active(one: Array, other: Array, units: Array) -> float:
     return total
 
 
-@_compile
-def _add_dots(totals: Array, one: Array, rows: Array) -> None:
-    """totals_i += rows_i · one, for the first rows, four a pass: each pass reads `one` again."""
-    n = one.shape[0]
-    i = 0
-    while i + 4 <= totals.shape[0]:
-        r0, r1, r2, r3 = rows[i, :n], rows[i + 1, :n], rows[i + 2, :n], rows[i + 3, :n]
-        t0 = t1 = t2 = t3 = 0.0
-        for j in range(n):
-            t0 += r0[j] * one[j]
-            t1 += r1[j] * one[j]
-            t2 += r2[j] * one[j]
-            t3 += r3[j] * one[j]
-        totals[i] += t0
-        totals[i + 1] += t1
-        totals[i + 2] += t2
-        totals[i + 3] += t3
-        i += 4
-    while i < totals.shape[0]:
-        r0 = rows[i, :n]
-        t0 = 0.0
-        for j in range(n):
-            t0 += r0[j] * one[j]
-        totals[i] += t0
-        i += 1
+@compiled
+def _add_dots_of_four(totals: Array, k: int, i: int, rows: Array, n: int) -> None:
+    """totals[k + p, i + q] += rows[k + p, :n] · rows[i + q, :n], for p, q < 4: sixteen a pass."""
+    a0, a1, a2, a3 = rows[k, :n], rows[k + 1, :n], rows[k + 2, :n], rows[k + 3, :n]
+    b0, b1, b2, b3 = rows[i, :n], rows[i + 1, :n], rows[i + 2, :n], rows[i + 3, :n]
+    t00 = t01 = t02 = t03 = t10 = t11 = t12 = t13 = 0.0
+    t20 = t21 = t22 = t23 = t30 = t31 = t32 = t33 = 0.0
+    for j in range(n):
+        x0, x1, x2, x3 = a0[j], a1[j], a2[j], a3[j]
+        y0, y1, y2, y3 = b0[j], b1[j], b2[j], b3[j]
+        t00, t01, t02, t03 = t00 + x0 * y0, t01 + x0 * y1, t02 + x0 * y2, t03 + x0 * y3
+        t10, t11, t12, t13 = t10 + x1 * y0, t11 + x1 * y1, t12 + x1 * y2, t13 + x1 * y3
+        t20, t21, t22, t23 = t20 + x2 * y0, t21 + x2 * y1, t22 + x2 * y2, t23 + x2 * y3
+        t30, t31, t32, t33 = t30 + x3 * y0, t31 + x3 * y1, t32 + x3 * y2, t33 + x3 * y3
+    sums = (t00, t01, t02, t03), (t10, t11, t12, t13), (t20, t21, t22, t23), (t30, t31, t32, t33)
+    for p in range(4):
+        for q in range(4):
+            totals[k + p, i + q] += sums[p][q]
 
 
-@_compile
+@compiled
 def kernel(
     inward: Array, inward_bias: Array, outward: Array, states: Array, weights: Array
 ) -> Array:
@@ -423,31 +510,35 @@ def kernel(
     For few states: beyond what fits in the cache, matrix products are faster.
     """
     n_states, n_hidden = states.shape[0], inward.shape[1]
-    units, signals = np.empty((n_states, _BLOCK)), np.empty((n_states, _BLOCK))
-    of_units, of_signals = np.zeros((n_states, n_states)), np.zeros((n_states, n_states))
+    fours, weighed = _in_fours(states), _in_fours(weights)
+    m = fours.shape[0]
+    units, signals = np.empty((m, _BLOCK)), np.empty((m, _BLOCK))
+    of_units, of_signals = np.zeros((m, m)), np.zeros((m, m))
     nothing = np.zeros(n_hidden)
     for first in range(0, n_hidden, _BLOCK):
         n = min(_BLOCK, n_hidden - first)
-        for k in range(n_states):
-            unit, signal = units[k, :n], signals[k, :n]
-            _set_rows(unit, inward_bias, states[k], inward, first)
-            _set_rows(signal, nothing, weights[k], outward, first)
-            for j in range(n):
-                signal[j] = signal[j] if unit[j] > 0.0 else 0.0
-                unit[j] = 0.0 if unit[j] < 0.0 else unit[j]
-            # Against this state and those before it: the other triangle is the mirror.
-            _add_dots(of_units[k, : k + 1], unit, units)
-            _add_dots(of_signals[k, : k + 1], signal, signals)
+        for k in range(0, m, 4):
+            _set_units(units[k:], n, inward_bias, fours, k, inward, first)
+            _set_units(signals[k:], n, nothing, weighed, k, outward, first)
+            _switch(units[k:], signals[k:], n)
+            # Against these states and those before them: the other triangle is the mirror.
+            for i in range(0, k + 1, 4):
+                _add_dots_of_four(of_units, k, i, units, n)
+                _add_dots_of_four(of_signals, k, i, signals, n)
     result = np.empty((n_states, n_states))
     for k in range(n_states):
         for i in range(k + 1):
-            outer = (weights[k] * weights[i]).sum() * (of_units[k, i] + 1.0)
-            inner = of_signals[k, i] * ((states[k] * states[i]).sum() + 1.0)
-            result[k, i] = result[i, k] = outer + inner
+            of_weights = of_states = 0.0
+            for a in range(weights.shape[1]):
+                of_weights += weights[k, a] * weights[i, a]
+            for a in range(states.shape[1]):
+                of_states += states[k, a] * states[i, a]
+            outer = of_weights * (of_units[k, i] + 1.0)
+            result[k, i] = result[i, k] = outer + of_signals[k, i] * (of_states + 1.0)
     return result
 
 
-@_compile
+@compiled
 def changes(
     inward: Array,
     inward_bias: Array,
@@ -510,29 +601,3 @@ def changes(
         result[k, 0] = constant - spread + lowest
         result[k, 1] = constant + spread + highest
     return result
-
-
-@_compile
-def draw(
-    inward: Array,
-    inward_bias: Array,
-    outward: Array,
-    outward_bias: Array,
-    state: Array,
-    uniform: float,
-) -> int:
-    """An action drawn from the softmax with one uniform number; -1 if the logits are not finite."""
-    weights = _forward_of_one(inward, inward_bias, outward, outward_bias, state)[0]
-    highest = weights.max()
-    total = 0.0
-    for a in range(weights.shape[0]):
-        weights[a] = np.exp(weights[a] - highest)
-        total += weights[a]
-    if not total >= 1.0:  # NaN: exp(0) = 1 is one of the summands of anything sound
-        return -1
-    remaining = uniform * total
-    for a in range(weights.shape[0]):
-        remaining -= weights[a]
-        if remaining < 0.0:
-            return a
-    return int(np.argmax(weights))  # rounding: the draw fell on the upper end of the sum
