@@ -301,12 +301,11 @@ def test_moved_samples_are_others_inside_the_region_and_on_its_border() -> None:
     assert not np.array_equal(moved.states, sample.moved(2).states)
 
 
-def test_hardly_any_state_of_the_border_is_overlooked() -> None:
-    """Held closely: with one fixed sample they broke the bound by up to 0.012.
-
-    With others that take turns, of the networks of seeds 100 to 107 none to 0.13 % of them do, by
-    at most 0.0044.
+def test_no_state_of_the_border_is_overlooked() -> None:
+    """Held closely: of the networks of seeds 100 to 107, as long as only samples were looked at,
+    up to 0.13 % of them broke the bound, by up to 0.0044; with one fixed sample by up to 0.012.
     """
+    pytest.importorskip("numba")
     low, high = np.array([-2.0, -1.0, 0.1, 0.0]), np.array([2.0, 1.0, 0.2, 1.0])
     rule = hr.AtLeast(0.95, 1, hr.Box(low, high), "leaning right")
     env = gym.make("CartPole-v1")
@@ -316,5 +315,5 @@ def test_hardly_any_state_of_the_border_is_overlooked() -> None:
     border, side = rng.uniform(low, high, size=(n, 4)), rng.integers(4, size=n)
     border[np.arange(n), side] = np.where(rng.random(n) < 0.5, low[side], high[side])
     violations = 0.95 - policy.outputs(border)[:, 1]
-    assert (violations > 0.0).mean() <= 2e-3
-    assert violations.max() <= 0.006
+    assert violations.max() <= 0.0
+    assert hr.certify(policy, [rule])[0].certified

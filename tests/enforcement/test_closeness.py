@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 import torch
@@ -59,8 +61,10 @@ def test_with_a_proof_of_the_last_policy_only(monkeypatch: pytest.MonkeyPatch) -
     proofs: list[Found] = []
     prove = RegionEnforcer._prove
 
-    def counted(self: RegionEnforcer, policy: hr.Policy) -> Found:
-        proofs.append(prove(self, policy))
+    def counted(
+        self: RegionEnforcer, policy: hr.Policy, known: Mapping[int, hr.Certificate]
+    ) -> Found:
+        proofs.append(prove(self, policy, known))
         return proofs[-1]
 
     monkeypatch.setattr(RegionEnforcer, "_prove", counted)

@@ -11,11 +11,12 @@ import torch
 import handrail as hr
 from handrail._minimum_norm import MinimumNorm
 from handrail._types import Array
-from handrail.constraints import expand
-from handrail.enforcement.elsewhere import Anchor, influence_between
+from handrail.constraints import Tolerance, expand
+from handrail.enforcement.elsewhere import Anchor, Elsewhere, influence_between
+from handrail.enforcement.enforcer import make_enforcer
 from handrail.enforcement.linearisation import Linearisation
 from handrail.enforcement.program import LeastChange, LeastInfluence
-from handrail.enforcement.references import References
+from handrail.enforcement.references import Constrained, References
 from handrail.policies import GaussianPolicy, GreedyPolicy, Policy
 from handrail.policies.quantity import MEAN, PROBABILITY
 from handrail.tangent import Gradient, take_step
@@ -88,6 +89,68 @@ def test_the_kernel_is_that_of_the_coordinates(name: str) -> None:
     np.testing.assert_allclose(
         anchor.effect(direction), by_hand @ flat(direction), rtol=1e-5, atol=1e-8
     )
+
+
+def unlike_before(seed: int, knows: bool) -> float:
+    """How far the other actions move to each other where one is held down, on average."""
+    policy = hr.CategoricalPolicy.mlp(spaces(2, 4), [64], seed=seed, activation="tanh")
+    box = hr.Box([0.2, 0.2], [0.5, 0.5])
+    expansion = expand([hr.AtMost(0.05, 1, box, name="not to the right")], policy)
+    states = np.random.default_rng(0).uniform(-1.0, 1.0, (300, 2))
+    outside, inside = states[~box.contains(states)], box.sample(200, np.random.default_rng(1))
+    constrained = Constrained(expansion, states) if knows else None
+    references = References(outside, "given", constrained=constrained)
+    enforcer = make_enforcer(expansion, hr.Everywhere(), policy, Tolerance())
+    before = among_others(policy, inside)
+    enforcer.hold(policy, Elsewhere(references, 1e-4)).raise_if_unsatisfied()
+    assert policy.outputs(inside)[:, 1].max() <= 0.05
+    return float(np.abs(among_others(policy, inside) - before).mean())
+
+
+def among_others(policy: Policy, states: Array) -> Array:
+    """Probabilities of the others (n, 3), if it is not action 1."""
+    others = policy.outputs(states)[:, [0, 2, 3]]
+    result: Array = others / others.sum(axis=1, keepdims=True)
+    return result
+
+
+def test_not_to_the_right_says_nothing_about_the_other_ways() -> None:
+    """Left is as good a way not to go to the right as up and down are, but was not asked for."""
+    for seed in range(3):
+        assert unlike_before(seed, knows=True) < 0.75 * unlike_before(seed, knows=False)
+
+
+@pytest.mark.parametrize("count", [9, 300])
+def test_of_many_references_too_the_metric_stays_that_of_its_weights(count: int) -> None:
+    """Of more than fit into a tile, products with rows were those of other weights."""
+    policy = hr.CategoricalPolicy.mlp(spaces(3, 2), [64], seed=1)
+    states = np.random.default_rng(0).normal(size=(count, 3))
+    anchor = Anchor(policy, states, coordinates=1000)
+    weights = np.random.default_rng(2).normal(size=anchor.size)
+    direction = anchor.direction(weights)
+    take_step(policy, direction, 0.1)
+    np.testing.assert_array_equal(flat(anchor.direction(weights)), flat(direction))
+    rows = expand([hr.AtLeast(0.9, 0, hr.Points(states[:4]))], policy).rows()
+    model = Linearisation(policy, rows, policy.outputs(rows.states))
+    cross = model.cross(np.arange(4), anchor.functionals)
+    of_rows = np.stack([flat(model.direction(unit)) for unit in np.eye(4)])
+    np.testing.assert_allclose(cross @ weights, of_rows @ flat(direction), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("reach", "unvisited"), [(1e-3, 128), (0.1, 0)])
+def test_what_reaches_far_is_meant_for_what_was_never_visited_too(
+    reach: float, unvisited: int
+) -> None:
+    policy = hr.CategoricalPolicy.mlp(spaces(2, 2), [8], seed=0)
+    rng = np.random.default_rng(0)
+    visited, space = rng.uniform(0.0, 1.0, (256, 2)), rng.uniform(-1.0, 0.0, (256, 2))
+    elsewhere = Elsewhere(References(visited, "given", space), reach)
+    rows = expand([hr.AtLeast(0.9, 0, hr.Points([0.5, 0.5]))], policy).rows()
+    anchor = elsewhere.anchor(Linearisation(policy, rows, policy.outputs(rows.states)))
+    known = set(policy.natural(policy.outputs(space))[0][:, 0].tolist())
+    found = anchor.values[:, 0].tolist()
+    assert sum(value in known for value in found) == unvisited
+    assert len(found) - unvisited == (128 if unvisited else 64)
 
 
 def test_of_too_many_coordinates_one_stands_for_all_of_a_state() -> None:

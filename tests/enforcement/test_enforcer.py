@@ -457,7 +457,7 @@ def test_a_search_depends_on_the_policy_and_what_is_remembered() -> None:
                 parameter.add_(torch.from_numpy(rng.normal(size=parameter.shape)), alpha=size)
         resumed = fresh()
         resumed.recall(old.memory())
-        one, other = old._search(policy), resumed._search(policy)
+        one, other = old._find(policy), resumed._find(policy)
         assert one.worst_violation == other.worst_violation
         for a, b in zip(one.violated, other.violated, strict=True):
             assert a.tobytes() == b.tobytes()

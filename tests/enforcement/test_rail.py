@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import gymnasium as gym
@@ -22,9 +23,11 @@ from handrail.enforcement.rail import (
 )
 from handrail.enforcement.references import References
 from handrail.errors import InvalidArgument, InvalidRun
+from handrail.learning import Terms
 from handrail.policies import GreedyPolicy
 from handrail.settings import ADVICE_ALWAYS, ADVICE_AT_FIRST, Fading, Reach, chosen_reach
 from tests.conftest import small_policy, spaces
+from tests.support.environments import corridor
 
 HERE = [0.5, 0.5]
 
@@ -100,16 +103,41 @@ def test_what_is_learned_inside_a_tube_stays() -> None:
 def test_a_reach_fades_in_equal_ratios() -> None:
     fading = Fading(first=10.0, last=0.1, updates=4)
     assert [fading.at(k) for k in range(6)] == pytest.approx([10, 10**0.5, 1, 10**-0.5, 0.1, 0.1])
-    assert [Fading(first=1.0, last=0.0, updates=3).at(k) for k in range(3)] == [1.0, 0.0, 0.0]
+
+
+def test_a_reach_fades_to_nothing_and_from_nothing() -> None:
+    """0 is held as 1e-7; it fell to that at once."""
+    fading = Fading(first=10.0, last=0.0, updates=4)
+    assert [fading.at(k) for k in range(6)] == pytest.approx([10, 0.1, 1e-3, 1e-5, 0, 0])
+    growing = Fading(first=0.0, last=10.0, updates=4)
+    assert [growing.at(k) for k in range(6)] == pytest.approx([0, 1e-5, 1e-3, 0.1, 10, 10])
     assert Fading(first=0.0, last=0.0).at(0) == 0.0
 
 
-@pytest.mark.parametrize("reach", [-1.0, "far", float("nan"), Fading, {"first": -1.0}])
+def test_a_reach_of_0_is_the_least_that_rounding_leaves() -> None:
+    (change, held), (least, _) = change_elsewhere(0.0), change_elsewhere(1e-7)
+    assert held.satisfied
+    assert change == least
+
+
+@pytest.mark.parametrize(
+    "reach", [-1.0, "far", "10", True, None, float("nan"), float("inf"), Fading, {"first": -1.0}]
+)
 def test_a_reach_that_is_none(reach: Any) -> None:
-    with pytest.raises(InvalidArgument, match=r"reach=.* expected a number from 0 \(only where I"):
+    words = re.escape(
+        f"reach={reach!r}: expected a number from 0 (only where I said) to 10 and more (advice for "
+        "everywhere), Fading(first=10, last=0.001, updates=20) from one such number to another, or "
+        "'auto'."
+    )
+    rules = [hr.AtLeast(0.9, 1, hr.Points(HERE))]
+    with pytest.raises(InvalidArgument, match=words):
         chosen_reach(reach)
-    with pytest.raises(InvalidArgument, match="reach="):
-        hr.enforce(small_policy(2, 2), [hr.AtLeast(0.9, 1, hr.Points(HERE))], reach=reach)
+    with pytest.raises(InvalidArgument, match=words):
+        hr.enforce(small_policy(2, 2), rules, reach=reach)
+    with pytest.raises(InvalidArgument, match=words):
+        hr.Reinforce(corridor(), small_policy(2, 2), rules, reach=reach)
+    with pytest.raises(InvalidArgument, match=words):
+        Terms.of(rules, reach=reach)  # as the callback takes it
 
 
 def change_elsewhere(reach: Reach) -> tuple[float, hr.Enforcement]:
@@ -223,7 +251,7 @@ def one_sided_rail() -> tuple[hr.CategoricalPolicy, Rail]:
 
 def test_once_it_is_known_where_the_policy_lives_it_is_held_anew_there() -> None:
     policy, one = one_sided_rail()
-    visited = np.random.default_rng(2).uniform(-0.5, 0.3, (200, 2))
+    visited = np.random.default_rng(2).uniform(-0.5, 0.3, (400, 2))
     free = policy.probabilities(visited)
     one.hold(policy).raise_if_unsatisfied()
     there = np.abs(policy.probabilities(visited) - free).mean()
@@ -263,11 +291,11 @@ def test_held_anew_or_not_it_goes_on_from_what_it_remembers(interrupted_after: i
         for policy_, rail_ in ((policy, one), (other, two)):
             rail_.hold(policy_).raise_if_unsatisfied()
             learned(policy_, number)
-        visited = rng.uniform(-1.0, 1.0, (30, 2))
+        visited = rng.uniform(-1.0, 1.0, (90, 2))
         one.learned_from(visited)
         two.learned_from(visited)
     np.testing.assert_array_equal(weights_of(policy), weights_of(other))
-    assert not len(one.memory()["moved"])  # after the first rollout nothing is taken back any more
+    assert not len(one.memory()["moved"])  # enough was visited: nothing is taken back any more
 
 
 def test_advice_is_not_taken_back_though_it_fades() -> None:
@@ -296,3 +324,23 @@ def test_of_values_advice_is_given_once() -> None:
     assert one.reach(policy) == 10.0
     one.learned_from(np.zeros((4, 2)))
     assert one.reach(policy) == 1e-3
+
+
+@pytest.mark.parametrize(("reach", "expected"), [(10.0, [256, 64, 64]), (0.01, [256, 256, 256])])
+def test_of_advice_influence_is_measured_at_some_of_the_references(
+    reach: float, expected: list[int]
+) -> None:
+    """After updates: what decides nothing must not take longer than holding does."""
+    policy = hr.CategoricalPolicy.mlp(spaces(2, 2), [64], seed=0)
+    rules = [hr.AtLeast(0.9, 1, hr.Points(HERE), name="here")]
+    enforcer = make_enforcer(expand(rules, policy), hr.Everywhere(), policy, Tolerance())
+    rng = np.random.default_rng(0)
+    one = Rail(enforcer, rules, References(rng.normal(size=(256, 2)), "given"), reach)
+    counts = []
+    for number in range(3):
+        held = one.hold(policy).raise_if_unsatisfied()
+        assert held.influence is not None
+        counts.append(held.influence.states)
+        one.learned_from(rng.normal(size=(1200, 2)))
+        learned(policy, number)
+    assert counts == expected

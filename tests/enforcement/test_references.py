@@ -12,13 +12,17 @@ from handrail._types import Array
 from handrail.constraints import expand
 from handrail.enforcement.rail import references_before_experience
 from handrail.enforcement.references import (
+    Constrained,
     Places,
     References,
     Reservoir,
+    Unasked,
     references_of_space,
     spread,
 )
+from handrail.policies import GaussianPolicy, GreedyPolicy, Policy
 from handrail.rulebook.rulebook import load_rulebook, with_settings
+from tests.conftest import spaces
 
 AT = hr.Points([[0.0, 0.0, 0.0]])
 BOX = hr.Box([0.2, 0.0], [0.6, 1.0])
@@ -116,6 +120,9 @@ def test_many_of_a_learner_lie_where_it_is_going_to_live() -> None:
     space = gym.spaces.Box(-100.0, 100.0, (2,))
     begin, constrained = np.array([[-40.0, 60.0], [-41.0, 61.0]]), np.array([0.0, 0.5])
     found = [references_before_experience(None, space, RULES, one) for one in (None, begin)]
+    origin = "random, of the observation space, denser in the middle"
+    ways = "; two of three on the ways there, from constrained states or where episodes begin"
+    assert [one.origin for one in found if one is not None] == [origin, origin + ways]
     unknown, known = (one.states for one in found if one is not None)
     assert share_near(unknown, constrained) < 0.2  # around the middle, as always
     assert share_near(unknown, begin[0]) < 0.02
@@ -150,6 +157,99 @@ def test_a_reservoir_begins_with_the_space_and_ends_with_what_was_visited() -> N
     assert not (states == 0.3).any()
     assert np.unique(states).tolist() == [-6.0, -5.0]
     assert reservoir.rollouts == 6
+
+
+def test_some_of_the_space_stays_for_good() -> None:
+    """What was never visited should stay as it is, too, but is not where influence is measured."""
+    first = References(np.random.default_rng(0).uniform(-9.0, -8.0, (300, 2)), "of the space")
+    reservoir = Reservoir(RULES, first)
+    assert found_in(reservoir).unvisited is None  # they are the references themselves
+    for _ in range(4):
+        reservoir.add(np.full((1200, 2), -1.0))
+    found = found_in(reservoir)
+    assert (found.states == -1.0).all()
+    assert found.unvisited is not None
+    np.testing.assert_array_equal(found.unvisited, spread(first.states, 256))
+    kept = found.kept(256)
+    assert len(kept) == 256
+    assert (kept[:, 0] < -2.0).sum() == 128  # half and half
+    other = Reservoir(RULES, None)
+    other.recall(reservoir.memory())
+    np.testing.assert_array_equal(found_in(other).unvisited, found.unvisited)
+
+
+def moved_along(policy: Policy, unasked: Unasked, raw: Array) -> Array:
+    """How far what was not asked for moves at each state (m,), per change of the raw outputs."""
+    _, slopes = policy.natural(policy.outputs(unasked.states))
+    change: Array = np.linalg.norm(unasked.of_coordinates(slopes @ raw), axis=1)
+    return change
+
+
+def test_of_not_to_the_right_it_was_not_asked_whether_up_or_down() -> None:
+    """Logits of one action alone leave the others as likely as they were to each other."""
+    policy = hr.CategoricalPolicy.mlp(spaces(2, 4), [16], seed=0, activation="tanh")
+    rules = [
+        hr.AtMost(0.05, 1, BOX, name="not to the right"),
+        hr.AtLeast(0.9, 3, hr.Points([-0.5, -0.5]), name="up"),
+    ]
+    visited = np.array([[0.3, 0.3], [0.9, 0.3], [0.5, 0.9]])
+    unasked = Constrained(expand(rules, policy), visited).unasked(policy)
+    assert unasked is not None
+    at_point = (unasked.states == [-0.5, -0.5]).all(axis=1)
+    assert at_point.sum() == 1
+    inside = BOX.contains(unasked.states)
+    assert (inside | at_point).all()
+    assert [any((one == state).all() for one in unasked.states) for state in visited] == [
+        True,
+        False,
+        True,
+    ]
+    right, up, up_not_down = np.eye(4)[1], np.eye(4)[3], np.array([0.0, 0.0, -1.0, 1.0])
+    np.testing.assert_allclose(moved_along(policy, unasked, right)[inside], 0.0, atol=1e-12)
+    np.testing.assert_allclose(moved_along(policy, unasked, up)[at_point], 0.0, atol=1e-12)
+    assert (moved_along(policy, unasked, up)[inside] > 0.1).all()
+    assert (moved_along(policy, unasked, right)[at_point] > 0.1).all()
+    # All of a change among the others counts: √(p_up + p_down) in the metric of Fisher, about.
+    _, slopes = policy.natural(policy.outputs(unasked.states))
+    np.testing.assert_allclose(
+        moved_along(policy, unasked, up_not_down)[inside],
+        np.linalg.norm(slopes @ up_not_down, axis=1)[inside],
+        rtol=0.02,
+    )
+
+
+def test_of_two_asked_for_at_one_state_neither_counts() -> None:
+    policy = hr.CategoricalPolicy.mlp(spaces(2, 4), [16], seed=0)
+    here = hr.Points([0.1, 0.7])
+    rules = [hr.AtLeast(0.5, 1, here, name="right"), hr.AtMost(0.1, 2, here, name="down")]
+    unasked = Constrained(expand(rules, policy), np.zeros((0, 2))).unasked(policy)
+    assert unasked is not None
+    assert len(unasked.states) == 1
+    assert np.linalg.matrix_rank(unasked.across[0]) == 2
+    for asked in np.eye(4)[[1, 2]]:
+        assert moved_along(policy, unasked, asked) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_of_one_mean_the_others_were_not_asked_for() -> None:
+    network = torch.nn.Linear(2, 3, dtype=torch.float64)
+    policy = GaussianPolicy(network, [0.5, 2.0, 1.0])
+    rules = [hr.AtLeast(0.5, hr.Mean(1), BOX, name="here")]
+    unasked = Constrained(expand(rules, policy), np.zeros((0, 2))).unasked(policy)
+    assert unasked is not None
+    assert unasked.across == pytest.approx(np.broadcast_to(np.diag([1.0, 0.0, 1.0]), (32, 3, 3)))
+
+
+@pytest.mark.parametrize("kind", ["two actions", "values", "relation"])
+def test_of_one_coordinate_of_values_and_of_relations_nothing_is_left_open(kind: str) -> None:
+    policy: Policy = hr.CategoricalPolicy.mlp(spaces(2, 2), [8], seed=0)
+    rules: list[hr.Constraint] = [hr.AtLeast(0.9, 0, BOX, name="box")]
+    if kind == "values":
+        policy = GreedyPolicy(torch.nn.Linear(2, 3))
+        rules = [hr.Prefer(0, by=0.5, where=BOX, name="box")]
+    if kind == "relation":
+        policy = hr.CategoricalPolicy.mlp(spaces(2, 4), [8], seed=0)
+        rules = [hr.Symmetric(hr.Points([[0.5, 0.5]]), [-1, 1], {0: 1, 1: 0}, within=0.1)]
+    assert Constrained(expand(rules, policy), np.zeros((0, 2))).unasked(policy) is None
 
 
 def test_of_short_rollouts_every_fourth_state_enters() -> None:

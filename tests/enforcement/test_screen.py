@@ -54,7 +54,8 @@ def test_a_screen_of_many_regions_finds_what_each_would(size: float) -> None:
     samples = [Sample.of(one, 400) for one in expand(SCREENED, policy).regional]
     together, alone = Screen(samples), [Screen([one]) for one in samples]
     for _ in range(40):
-        found, each = together.near(policy), [one.near(policy)[0] for one in alone]
+        found = list(together.near(policy).values())
+        each = [one.near(policy)[0] for one in alone]
         assert max(one.highest for one in found) == max(one.highest for one in each)
         for sample, mine, theirs in zip(samples, found, each, strict=True):
             if sample.is_near(theirs).any() or len(mine.states):

@@ -631,3 +631,31 @@ def test_corners_of_boxes_are_searched() -> None:
     assert len(worst) == 24
     assert len(broken) <= 6
     assert max(worst) < 0.01
+
+
+def test_a_bound_that_no_action_reaches_is_refused_before_training() -> None:
+    """PPO's mean may be 2.5, but what acts is clipped to 2: it was called satisfied."""
+    model = PPO("MlpPolicy", gym.make("Pendulum-v1"), n_steps=64, seed=0)
+    before, beyond = parameters(model), [hr.AtLeast(2.5, hr.Mean(0), hr.Points([[1.0, 0.0, 0.0]]))]
+    words = (
+        r"'mean action 0 >= 2\.5' is out of range: it asks for at least 2\.5, but with actions "
+        r"clipped to \[-2, 2\] it is between -2 and 2, whatever the policy says\. Choose a bound"
+    )
+    with pytest.raises(hr.errors.InvalidConstraint, match=words):
+        model.learn(64, callback=Handrail(beyond))
+    with pytest.raises(hr.errors.InvalidConstraint, match=words):
+        hr.enforce(policy_of(model), beyond)
+    assert model.num_timesteps == 0
+    assert not changed(model, before)
+
+
+def test_regions_that_contradict_each_other_are_not_blamed_on_the_network() -> None:
+    right = hr.Box([-1, -0.5, 0.1, 0.1], [1, 0.5, 0.2, 0.5])
+    left = hr.Box([-1, -0.5, 0.15, 0.1], [1, 0.5, 0.25, 0.5])
+    rules = [hr.AtLeast(0.9, 1, right, name="right"), hr.AtLeast(0.9, 0, left, name="left")]
+    with pytest.raises(hr.errors.UnsatisfiedConstraints) as refused:
+        ppo().learn(64, callback=Handrail(rules))
+    assert "'right' and 'left' ask for probabilities that do not exist together" in str(
+        refused.value
+    )
+    assert str(refused.value).endswith("Relax one of them.")

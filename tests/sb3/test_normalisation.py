@@ -15,6 +15,7 @@ from onnxruntime import InferenceSession
 from stable_baselines3 import A2C, PPO, SAC
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.running_mean_std import RunningMeanStd
 from stable_baselines3.common.vec_env import (
     DummyVecEnv,
@@ -29,6 +30,7 @@ from handrail.export import export_numpy, export_onnx, open_export
 from handrail.policies import Policy
 from handrail.sb3.callback import Handrail
 from handrail.sb3.file import load
+from handrail.sb3.normalisation import clipped_in_words
 from handrail.sb3.policy import policy_of
 from tests.support.sb3_models import (
     CARTPOLE,
@@ -498,3 +500,45 @@ class TestFiles:
         read = load(tmp_path / "model.zip", statistics=tmp_path / "statistics.pkl")
         expected = policy_of(model).outputs(CARTPOLE_STATES)
         assert policy_of(read).outputs(CARTPOLE_STATES).tolist() == expected.tolist()
+
+
+RIGHT = hr.AtLeast(0.9, 1, hr.Box([-1, -0.5, 0.1, 0.1], [1, 0.5, 0.2, 0.5]), name="right")
+
+
+def test_a_proof_that_fails_on_statistics_of_nothing_says_so() -> None:
+    """It pointed to the fresh network's last layer, which has nothing to do with it."""
+    envs = VecNormalize(make_vec_env("CartPole-v1", n_envs=4, seed=0))
+    model = PPO("MlpPolicy", envs, n_steps=64, batch_size=64, seed=0, device="cpu")
+    proof = hr.Everywhere(prove=True, cells=2000)
+    with pytest.raises(hr.errors.UnsatisfiedConstraints) as refused:
+        model.learn(64, callback=Handrail([RIGHT], selection=proof))
+    words = str(refused.value)
+    assert "could not be proven" in words
+    assert "VecNormalize has seen 4 observations, and takes " in words
+    assert "(up to " in words
+    assert "clip_obs=10): the network cannot tell them apart" in words
+    assert "Let it see more before `learn`" in words
+    assert "ortho_init" not in words
+
+
+def test_a_proof_of_statistics_that_have_seen_something() -> None:
+    """What the error advises."""
+    envs = VecNormalize(make_vec_env("CartPole-v1", n_envs=4, seed=0))
+    envs.reset()
+    chance = np.random.default_rng(0)
+    for _ in range(250):
+        envs.step(chance.integers(0, 2, 4))
+    model = PPO("MlpPolicy", envs, n_steps=64, batch_size=64, seed=0, device="cpu")
+    rail = Handrail([RIGHT], selection=hr.Everywhere(prove=True, cells=50_000))
+    model.learn(64, callback=rail)
+    assert all(one.certified for one in rail.certificates)
+
+
+def test_what_is_clipped_in_words() -> None:
+    envs = VecNormalize(make_vec_env("CartPole-v1", n_envs=1), clip_obs=5.0)
+    seen: Any = envs.obs_rms
+    seen.mean, seen.var, seen.count = np.ones(4), np.full(4, 4.0), 7.0
+    assert clipped_in_words(envs, np.array([[1.0, 2.0, 10.0, -8.0]])) == ""
+    said = clipped_in_words(envs, np.array([[1.0, 2.0, 21.0, 0.0], [0.0, 0.0, 0.0, 0.0]]))
+    assert said.startswith("VecNormalize has seen 7 observations, and takes 50% of the constrained")
+    assert "(up to 10 standard deviations, clip_obs=5)" in said

@@ -307,8 +307,10 @@ def test_settings_of_the_callback() -> None:
 
 def test_bounds_beyond_the_range() -> None:
     beyond = [hr.AtLeast(2.5, hr.Mean(0), hr.Points(STATES))]
-    with pytest.raises(hr.errors.InvalidConstraint, match="keeps it between -2 and 2"):
+    with pytest.raises(hr.errors.InvalidConstraint, match=r"clipped to \[-2, 2\]"):
         small(SAC).learn(10, callback=Handrail(beyond))
+    with pytest.raises(hr.errors.InvalidConstraint, match="keeps it between -2 and 2"):
+        hr.enforce(policy_of(small(SAC)), beyond)
 
 
 def test_pictures() -> None:

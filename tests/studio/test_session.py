@@ -282,7 +282,7 @@ def is_running(process: str) -> bool:
 @SIGNALS
 def test_ctrl_c_ends_everything(tmp_path: Path) -> None:
     (tmp_path / "lean.yaml").write_text(TEXT)
-    command = [sys.executable, "-m", "handrail.cli", "studio", "lean.yaml", "--no-browser"]
+    command = [sys.executable, "-m", "handrail", "studio", "lean.yaml", "--no-browser"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     said = process.stdout.readline()

@@ -36,7 +36,7 @@ from handrail.enforcement.enforcer import Enforcer
 from handrail.enforcement.iteration import Enforcement
 from handrail.enforcement.linearisation import Linearisation, Targets
 from handrail.enforcement.program import factor_of
-from handrail.enforcement.references import References, spread
+from handrail.enforcement.references import References
 from handrail.errors import InvalidPolicy, SolverFailure
 from handrail.policies import Policy
 from handrail.settings import ADVICE
@@ -49,7 +49,8 @@ from handrail.tangent import (
     unchanged_on_failure,
 )
 
-# References, and coordinates of them: the cost of a step grows with their square.
+# References, and coordinates of them: the cost of a step grows with their square. Of a policy that
+# has been somewhere as many of the space besides: what was never visited is larger.
 _COORDINATES = 256
 
 # Constraint rows that enter: those nearest to their bounds. The others are held by what follows.
@@ -120,10 +121,13 @@ def _come_closer(policy: Policy, closeness: Closeness, enforcer: Enforcer) -> li
     # have found some, too.
     seen = _together(enforcer.active_states, enforcer.active_states)
     rows = enforcer.rows_at(seen)
-    around = closeness.neighbourhood(rows, enforcer.tolerance)
+    around: Neighbourhood | None = None
+    anchor: Anchor | None = None
     for _ in range(_MAX_STEPS):
         if failures == _MAX_FAILURES or idle == 2 or effort > _MAX_EFFORT:
             break
+        if around is None:
+            around = closeness.neighbourhood(rows, enforcer.tolerance, anchor)
         step = around.step(damping)
         held, spent = (
             (None, 0) if step is None else _attempt(policy, closeness, enforcer, step, far)
@@ -131,8 +135,10 @@ def _come_closer(policy: Policy, closeness: Closeness, enforcer: Enforcer) -> li
         effort += spent
         seen = _together(seen, enforcer.active_states)
         known, rows = len(rows), enforcer.rows_at(seen)
+        # Of weights that were taken back to, the references are known.
+        anchor = around.anchor if held is None else None
         if held is not None or len(rows) > known:
-            around = closeness.neighbourhood(rows, enforcer.tolerance)
+            around = None
         if held is None:
             damping, failures, failed = damping * _DAMPED_BY, failures + 1, True
             continue
@@ -191,7 +197,9 @@ class Closeness:
         self.elsewhere = Elsewhere(references, ADVICE)
         self._policy = policy
         self._start = snapshot(policy)
-        self._states = spread(references.states, _COORDINATES)
+        self._most = _COORDINATES if references.unvisited is None else 2 * _COORDINATES
+        self._states = references.kept(self._most)
+        self._unasked = references.unasked(policy)
         self._first = self._anchor(policy.in_float64(self._states))
         self._ridge = self._first.ridge(reach)
 
@@ -200,12 +208,20 @@ class Closeness:
         moved = (self._first.values_of(self._policy) - self._first.values).ravel()
         return float(moved @ moved) + self._ridge * self._displacement().norm() ** 2
 
-    def neighbourhood(self, rows: Rows, tolerance: float) -> Neighbourhood:
-        """The first-order model around the present weights, which satisfy the rows."""
+    def neighbourhood(
+        self, rows: Rows, tolerance: float, anchor: Anchor | None = None
+    ) -> Neighbourhood:
+        """The first-order model around the present weights, which satisfy the rows.
+
+        Args:
+            rows: of the constraints.
+            tolerance: the largest violation allowed.
+            anchor: of the references at the same weights, if it is known.
+        """
         rows = _nearest(Choices(rows, self._policy).rows, self._policy)
         outputs = rows.outputs_of(self._policy)
         model = Linearisation(self._policy, rows, outputs)
-        anchor = self._anchor(model.policy)
+        anchor = anchor or self._anchor(model.policy)
         moved = (anchor.values - self._first.values).ravel()
         drift = _Drift(moved, self._displacement(), self._ridge, self._first.unit)
         targets = Targets(rows, tolerance, self._policy.coordinates)
@@ -216,7 +232,7 @@ class Closeness:
         return Neighbourhood(model, anchor, drift, asked)
 
     def _anchor(self, policy: Policy) -> Anchor:
-        return Anchor(policy, self._states, _COORDINATES)
+        return Anchor(policy, self._states, self._most, unasked=self._unasked)
 
     def _displacement(self) -> Gradient:
         pairs = zip(self._policy.parameters, self._start, strict=True)
@@ -250,6 +266,9 @@ class Neighbourhood:
         anchor: of the references, at the same weights.
         drift: how far the policy has moved already.
         asked: intervals of the rows' changes, those to be tried first in front.
+
+    Attributes:
+        anchor: the same.
     """
 
     def __init__(
@@ -260,7 +279,7 @@ class Neighbourhood:
         asked: Sequence[tuple[Array, Array]],
     ) -> None:
         everything = np.arange(len(model))
-        self._model, self._anchor, self._drift, self._asked = model, anchor, drift, asked
+        self._model, self.anchor, self._drift, self._asked = model, anchor, drift, asked
         self._kernel = model.kernel(everything)
         self._cross = model.cross(everything, anchor.functionals)
         # A D and J D
@@ -272,7 +291,7 @@ class Neighbourhood:
         sigma = drift.ridge + damping * drift.unit
         share = drift.ridge / sigma
         try:
-            solved = self._anchor.damped(sigma)
+            solved = self.anchor.damped(sigma)
         except np.linalg.LinAlgError:  # the rounding of a network that insists on float32
             return None
         of_rows, of_references = self._along
@@ -284,7 +303,7 @@ class Neighbourhood:
         if multipliers is None:
             return None
         behind = back - solved.solve(cross.T @ multipliers) / sigma
-        forward = self._model.direction(multipliers / sigma) + self._anchor.direction(behind)
+        forward = self._model.direction(multipliers / sigma) + self.anchor.direction(behind)
         pairs = zip(forward.parts, drift.displacement.parts, strict=True)
         return Gradient(tuple(part - share * other for part, other in pairs))
 

@@ -147,6 +147,13 @@ def impossible_at_one_state(rows: Rows) -> Conflict | None:
     The linear model does not see these when there are three or more actions: it knows that
     probabilities add up to 1, not that they are positive.
     """
+    if "impossible" not in rows.notes:
+        rows.notes["impossible"] = _find_impossible(rows)
+    found: Conflict | None = rows.notes["impossible"]
+    return found
+
+
+def _find_impossible(rows: Rows) -> Conflict | None:
     for group in rows.by_state:
         if _ask_differently(group, rows) and not exist_together(group, rows):
             smallest = list(group)

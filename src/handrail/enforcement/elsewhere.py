@@ -21,6 +21,9 @@ constraint rows and C = AJᵀ,
 
     M⁻¹Aᵀ = (Aᵀ - Jᵀ (K + ρ)⁻¹ Cᵀ) / ρ,     A M⁻¹Aᵀ = (AAᵀ - C (K + ρ)⁻¹ Cᵀ) / ρ.
 
+At constrained states y is what was not asked for (`Unasked`): knowledge says what it says, and the
+rest of the policy there is to be learned as it is anywhere else.
+
 Of a policy that takes the action it values most, what a preferred action is worth counts among y,
 too, at the very states where it is preferred (`Linearisation.worth`): to prefer it, the others are
 to be worth less. To raise it would do as well there, but a learner takes the highest value for what
@@ -42,16 +45,13 @@ from handrail._small_matrices import Positive
 from handrail._types import Array, Indices
 from handrail.constraints import counted, html_table, state_in_words
 from handrail.enforcement.linearisation import Linearisation
-from handrail.enforcement.references import References, spread
+from handrail.enforcement.references import References, Unasked, spread
 from handrail.policies import Policy, Quantity
-from handrail.settings import ADVICE
+from handrail.settings import ADVICE, LEAST_REACH
 from handrail.tangent import Functionals, Gradient, gram, push_forward
 
 # Two changes that differ by less, as a part of the larger, are alike.
 _ROUNDING = 1e-6
-
-# Below this, rounding decides: "only where I said".
-_LEAST_REACH = 1e-7
 
 # By which references that stand in the way give way.
 _YIELD = 10.0
@@ -72,9 +72,10 @@ class Anchor:
         coordinates: most that count; of more, one of each state's takes the place of all of them.
         worth: more states (m, *observation_shape), and of one more coordinate at each the weights
             (m, n_actions) on raw outputs; None for none.
+        unasked: what should stay at constrained states; None for nothing.
 
     Attributes:
-        values: y (n, k) at the references.
+        values: y (n, k) at the references, and of constrained states what was not asked for.
         functionals: all coordinates, those of `worth` behind the others.
     """
 
@@ -84,10 +85,13 @@ class Anchor:
         states: Array,
         coordinates: int,
         worth: tuple[Array, Array] | None = None,
+        unasked: Unasked | None = None,
     ) -> None:
-        self._policy = policy
-        self._references = self._states = states
-        natural, gradients = policy.natural(policy.outputs(states))
+        self._policy, self._unasked = policy, unasked
+        if unasked is not None:
+            states = np.concatenate([states, unasked.states])
+        self._kept = self._states = states
+        natural, gradients = self._natural(policy)
         self._chosen = chosen = _chosen(len(states), natural.shape[1], coordinates)
         self.values = _some(natural, chosen)
         self._weights = _some(gradients, chosen)  # (n, k, n_actions), on the raw outputs
@@ -97,7 +101,8 @@ class Anchor:
         self.functionals = Functionals(policy, self._states, self._weights)
         n = self.size
         self.kernel: Array = gram(self.functionals, self.functionals).reshape(n, n)  # K
-        self.functionals.keep()  # the policy may take steps while this is used
+        if policy.layers() is not None:  # it may take steps while this is used
+            self.functionals.keep()
         self._factor: tuple[float, Positive] | None = None
 
     @property
@@ -107,7 +112,17 @@ class Anchor:
 
     def values_of(self, policy: Policy) -> Array:
         """The same coordinates (n, k) of a policy at other weights."""
-        return _some(policy.natural(policy.outputs(self._references))[0], self._chosen)
+        return _some(self._natural(policy)[0], self._chosen)
+
+    def _natural(self, policy: Policy) -> tuple[Array, Array]:
+        """Coordinates (n, k) of a policy, and their gradients over its raw outputs."""
+        natural, gradients = policy.natural(policy.outputs(self._kept))
+        if self._unasked is None:
+            return natural, gradients
+        n = len(self._kept) - len(self._unasked.states)
+        parts = ((one[:n], self._unasked.of_coordinates(one[n:])) for one in (natural, gradients))
+        natural, gradients = (np.concatenate(part) for part in parts)
+        return natural, gradients
 
     @cached_property
     def unit(self) -> float:
@@ -116,7 +131,7 @@ class Anchor:
 
     def ridge(self, reach: float) -> float:
         """ρ."""
-        return max(reach, _LEAST_REACH) * self.size * self.unit
+        return max(reach, LEAST_REACH) * self.size * self.unit
 
     def damped(self, ridge: float) -> Positive:
         """The factor of K + ρ; of the last ρ, from memory."""
@@ -168,10 +183,14 @@ class Elsewhere:
     Args:
         references: where the policy should stay; None where nothing is known of it.
         reach: how far what is asked at one state may move the others (see above).
+        watched: those at which influence is measured; by default all of them.
     """
 
-    def __init__(self, references: References | None, reach: float) -> None:
+    def __init__(
+        self, references: References | None, reach: float, watched: References | None = None
+    ) -> None:
         self._references = references
+        self._watched = references if watched is None else watched
         self._reach = reach
         self._before: Array | None = None
         self._anchor: Anchor | None = None
@@ -198,8 +217,8 @@ class Elsewhere:
 
     def begin(self, policy: Policy) -> None:
         """Remember the policy as it is before its first step."""
-        if self._before is None and self._references is not None:
-            self._before = policy.outputs(self._references.states)
+        if self._before is None and self._watched is not None:
+            self._before = policy.outputs(self._watched.states)
 
     def anchor(self, model: Linearisation) -> Anchor:
         """The metric: of a plain network the one of the first step, else of the present weights.
@@ -208,10 +227,20 @@ class Elsewhere:
         """
         assert self._references is not None  # it matters
         if self._anchor is None or self._anchor.functionals.policy.layers() is None:
-            most = COORDINATES if self._reach < _FEWER_FROM else _FEWER
-            states = spread(self._references.states, most)
-            self._anchor = Anchor(model.source, states, most, model.worth(most))
+            states, most = self._in_metric()
+            unasked = self._references.unasked(model.source)
+            self._anchor = Anchor(model.source, states, most, model.worth(most), unasked)
         return self._anchor
+
+    def _in_metric(self) -> tuple[Array, int]:
+        """Which references count (n, *observation_shape), and how many coordinates of them.
+
+        What reaches far is meant for what was never visited, too: only visited ones stay then.
+        """
+        assert self._references is not None  # it matters
+        if self._reach < _FEWER_FROM:
+            return self._references.kept(COORDINATES), COORDINATES
+        return spread(self._references.states, _FEWER), _FEWER
 
     def renew(self) -> None:
         """The policy has moved far: take the metric of its present weights."""
@@ -227,11 +256,11 @@ class Elsewhere:
 
     def influence(self, policy: Policy) -> Influence | None:
         """What has become of it; None where no reference is known."""
-        if self._references is None:
+        if self._watched is None:
             return None
-        after = policy.outputs(self._references.states)
+        after = policy.outputs(self._watched.states)
         before = after if self._before is None else self._before
-        return influence_between(self._references, before, after, policy.quantity)
+        return influence_between(self._watched, before, after, policy.quantity)
 
 
 @final
@@ -326,9 +355,10 @@ def influence_between(
 ) -> Influence:
     """From the policy's outputs (n, n_actions) at the reference states, before and after."""
     change = np.abs(after - before)
-    state = int(change.max(axis=1).argmax())
+    largest = change.max(axis=1)
+    state = int(largest.argmax())
     # Of two probabilities one changes as the other does: rounding must not choose.
-    alike = change[state] >= (1.0 - _ROUNDING) * change[state].max()
+    alike = change[state] >= (1.0 - _ROUNDING) * largest[state]
     action = int(np.flatnonzero(alike)[-1])
     return Influence(
         states=len(references),
@@ -339,6 +369,6 @@ def influence_between(
         action=action,
         mean_before=float(before[:, action].mean()),
         mean_after=float(after[:, action].mean()),
-        mean_change=float(change.max(axis=1).mean()),
+        mean_change=float(largest.mean()),
         changed_choices=quantity.changed_choices(before, after),
     )

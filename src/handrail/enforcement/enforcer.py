@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, final
 
@@ -26,14 +26,12 @@ from handrail.constraints import (
     concatenate,
     measure_rows,
     violations_at,
-    violations_together,
 )
-from handrail.enforcement.candidates import Candidates, Sample, Scored, climb
+from handrail.enforcement.candidates import Candidates, Sample, Scored
 from handrail.enforcement.conflict import Choices
 from handrail.enforcement.elsewhere import Elsewhere
-from handrail.enforcement.exchange import Exchange, Found
+from handrail.enforcement.exchange import STATES_A_ROUND, Exchange, Found, RegionSearch
 from handrail.enforcement.iteration import Enforcement, enforce_rows
-from handrail.enforcement.screen import Screen, Turns
 from handrail.policies import Policy
 from handrail.proof import Budget, Certificate, Renewal, provable_layers
 from handrail.settings import (
@@ -45,12 +43,6 @@ from handrail.settings import (
 from handrail.tangent import PolicyGradient
 
 Memory = dict[str, NDArray[Any]]
-
-# Violated states that enter at a time, of each region; from as many, worse ones are sought then.
-_STATES_A_ROUND = 8
-
-# Once none of a sample violates, a climb begins at more: what it misses now, nobody finds.
-_CLIMBED_FROM = 32
 
 
 class Enforcer(ABC):
@@ -80,8 +72,13 @@ class Enforcer(ABC):
         """
 
     @abstractmethod
-    def kept(self, policy: Policy) -> Enforcement | None:
-        """What `hold` would say of a policy that obeys already; None if that takes more to know."""
+    def kept(self, policy: Policy, worst: float | None = None) -> Enforcement | None:
+        """What `hold` would say of a policy that obeys already; None if that takes more to know.
+
+        Args:
+            policy: as it is.
+            worst: what the method of this name says of it, if that is known already.
+        """
 
     @abstractmethod
     def violation(self, policy: Policy, values: Array | None = None) -> float:
@@ -177,11 +174,11 @@ class PointEnforcer(Enforcer):
         """By relinearising."""
         elsewhere = elsewhere or Elsewhere.unknown()
         held = enforce_rows(policy, self._rows, self.tolerance, elsewhere)
-        return replace(held, measured=self._measured)
+        return replace(held, measured=self._measured) if self._measured else held
 
     @override
-    def kept(self, policy: Policy) -> Enforcement | None:
-        worst = self.violation(policy)
+    def kept(self, policy: Policy, worst: float | None = None) -> Enforcement | None:
+        worst = self.worst(policy) if worst is None else worst
         if worst > self.tolerance:
             return None
         return Enforcement(
@@ -291,7 +288,7 @@ class SelectionEnforcer(Enforcer):
         return Found(violated, worst)
 
     @override
-    def kept(self, policy: Policy) -> None:
+    def kept(self, policy: Policy, worst: float | None = None) -> None:
         """Of regions, only a search tells."""
 
     @override
@@ -345,15 +342,14 @@ class RegionEnforcer(Enforcer):
         self.tolerance = tolerance
         self._expansion = expansion
         self._selection = selection
-        self._samples = tuple(Sample.of(one, selection.sample) for one in expansion.regional)
-        self._screen = Screen(self._samples)
-        self._turns = Turns(self._screen)
         self._proofs = Renewal(
             [one.constraint.moved_to(one.region, one.name) for one in expansion.regional]
         )
+        # Where no proof is asked for, one must not take much longer than to look.
+        cells = selection.cells if selection.prove else selection.sample
+        self._search = RegionSearch(expansion.regional, selection.sample, self._proofs, cells)
         self._exchange = Exchange(expansion, selection.margin)
         self._measured = _measured(expansion, selection)
-        self._beside = _Beside(self._samples)
         self._violation: float | None = None
         self._proven = False
 
@@ -370,7 +366,7 @@ class RegionEnforcer(Enforcer):
     def hold(self, policy: Policy, elsewhere: Elsewhere | None = None) -> Enforcement:
         """By exchange."""
         elsewhere = elsewhere or Elsewhere.unknown()
-        self._beside = _Beside(self._samples, elsewhere.states)
+        self._search.look_beside(elsewhere.states)
         with policy.still():
             result = self._exchange.hold(policy, self._find, self.tolerance, elsewhere)
         if result.satisfied:
@@ -379,17 +375,27 @@ class RegionEnforcer(Enforcer):
         return replace(result, measured=self._measured)
 
     def _find(self, policy: Policy) -> Found:
-        """Where it was proven before, a proof comes first: it may do for both."""
-        if not self._proven:
-            found = self._search(policy)
-            if not (found.nothing and self._selection.prove):
-                return found
-            return self._kept(policy, self._prove(policy), found)
-        proof = self._prove(policy)
-        if proof.nothing and not proof.reason:
-            return proof
-        found = self._search(policy)  # a counterexample seldom comes alone
-        return self._kept(policy, proof, found) if found.nothing else found
+        """What a few cells prove needs no search; whatever takes more is searched first.
+
+        But where it was proven before, the proof comes first: it may do for both.
+        """
+        said, proof = self._search.of_few_cells(policy), None
+        known = said.certificates
+        if self._proven and not known:
+            proof = self._prove(policy, known)
+            if proof.nothing and not proof.reason:
+                return proof
+            # A counterexample seldom comes alone.
+            known = {i: one for i, one in enumerate(proof.certificates) if one.certified}
+        found = self._search.find(policy, known, said.suspects, again=self._is_last)
+        if not (found.nothing and self._selection.prove):
+            return found
+        return self._kept(policy, proof or self._prove(policy, known), found)
+
+    @property
+    def _is_last(self) -> bool:
+        """Whether what a search finds nowhere is kept without a proof."""
+        return not self._selection.prove or self._selection.on_unproven == "keep"
 
     def _kept(self, policy: Policy, proof: Found, search: Found) -> Found:
         """What could not be proven, where a search found nothing: kept if that is wanted.
@@ -400,43 +406,15 @@ class RegionEnforcer(Enforcer):
             return proof
         met = [
             float(_counterexamples(policy, sample, one).violations.max(initial=-np.inf))
-            for sample, one in zip(self._samples, proof.certificates, strict=True)
+            for sample, one in zip(self._search.samples, proof.certificates, strict=True)
         ]
         worst = max(search.worst_violation, *met)
         return replace(proof, worst_violation=worst, acceptable=worst <= 0.0)
 
-    def _search(self, policy: Policy) -> Found:
-        """On samples and beside references, and uphill from the worst states."""
-        found = self._looked_at(policy)
-        obeys = max(scored.highest for scored in found) <= 0.0
-        count = _CLIMBED_FROM if obeys else _STATES_A_ROUND
-        starts = {
-            index: (sample, sample.worst(scored, count))
-            for index, (sample, scored) in enumerate(zip(self._samples, found, strict=True))
-            if sample.is_near(scored).any()
-        }
-        for index, climbed in zip(starts, climb(policy, list(starts.values())), strict=True):
-            found[index] = climbed
-        violated = [
-            sample.worst(scored, _STATES_A_ROUND).violated
-            for sample, scored in zip(self._samples, found, strict=True)
-        ]
-        return Found(violated, max(scored.highest for scored in found))
-
-    def _looked_at(self, policy: Policy) -> list[Scored]:
-        """What is near the bounds of each region; if one sample obeys, on another, or a proof."""
-        found = self._screen.near(policy)
-        for index, scored in self._beside.measure(policy).items():
-            found[index] = found[index].together_with(scored)
-        proof_follows = self._selection.prove and self._selection.on_unproven == "refuse"
-        if proof_follows or max(one.highest for one in found) > 0.0:
-            return found
-        others = self._turns.next().near(policy)
-        return [one.together_with(other) for one, other in zip(found, others, strict=True)]
-
-    def _prove(self, policy: Policy) -> Found:
+    def _prove(self, policy: Policy, known: Mapping[int, Certificate]) -> Found:
+        """Of all regions but those of which certificates are known, by number."""
         budget = Budget(self._selection.cells, self._selection.seconds)
-        certificates = self._proofs.certify(policy, budget)
+        certificates = self._proofs.certify(policy, budget, known)
         unknown = [one for one in certificates if one.status == "unknown"]
         reason = ""
         if unknown:
@@ -446,14 +424,14 @@ class RegionEnforcer(Enforcer):
                 'keep it without a proof (on_unproven="keep").'
             )
         violated = [
-            sample.worst(_counterexamples(policy, sample, one), _STATES_A_ROUND).states
-            for one, sample in zip(certificates, self._samples, strict=True)
+            sample.worst(_counterexamples(policy, sample, one), STATES_A_ROUND).states
+            for one, sample in zip(certificates, self._search.samples, strict=True)
         ]
         worst = max(one.worst_violation for one in certificates)
         return Found(violated, worst, certificates, reason)
 
     @override
-    def kept(self, policy: Policy) -> None:
+    def kept(self, policy: Policy, worst: float | None = None) -> None:
         """Of regions, only a search tells."""
 
     @override
@@ -474,7 +452,7 @@ class RegionEnforcer(Enforcer):
 
     @cached_property
     def _watched(self) -> Rows:
-        return self._expansion.rows_with([sample.rows for sample in self._samples])
+        return self._expansion.rows_with([sample.rows for sample in self._search.samples])
 
     @override
     def looked_at(self) -> tuple[Rows, Array]:
@@ -502,13 +480,13 @@ class RegionEnforcer(Enforcer):
 
     @override
     def memory(self) -> Memory:
-        """The working states, what was last measured, and the cells of the last proofs."""
+        """The working states, what was last measured, how it is searched, and proofs' cells."""
         known = [] if self._violation is None else [self._violation]
         return {
             **_pack_states("working", self._exchange.working),
             "violation": np.array(known, dtype=np.float64),
             "proven": np.array([self._proven]),
-            "turns": np.array([self._turns.turn], dtype=np.int64),
+            "turns": np.array([self._search.turn], dtype=np.int64),
             **{f"cells.{key}": value for key, value in self._proofs.memory().items()},
         }
 
@@ -519,38 +497,9 @@ class RegionEnforcer(Enforcer):
         self._violation = float(known[0]) if len(known) else None
         self._proven = bool(tensor(memory, "proven", (1,), "bool")[0])
         if "turns" in memory:  # older files have none, or one for each region
-            self._turns.turn = int(tensor(memory, "turns", (None,), "int64")[0])
+            self._search.turn = int(tensor(memory, "turns", (None,), "int64")[0])
         cells = [key for key in memory if key.startswith("cells.")]
         self._proofs.recall({key.removeprefix("cells."): memory[key] for key in cells})
-
-
-@final
-@dataclass(frozen=True)
-class _Beside:
-    """States of regions that are right beside references.
-
-    Attributes:
-        samples: of the regions.
-        references: (n, …); None if there are none.
-    """
-
-    samples: Sequence[Sample]
-    references: Array | None = None
-
-    @cached_property
-    def _states(self) -> dict[int, Array]:
-        """By the number of their region."""
-        found = [sample.beside(self.references) for sample in self.samples]
-        return {index: states for index, states in enumerate(found) if len(states)}
-
-    def measure(self, policy: Policy) -> dict[int, Scored]:
-        """Of all regions that have some, by number."""
-        if not self._states:
-            return {}
-        regional = [self.samples[index].regional for index in self._states]
-        violations = violations_together(policy, regional, list(self._states.values()))
-        pairs = zip(self._states.items(), violations, strict=True)
-        return {index: Scored(states, found) for (index, states), found in pairs}
 
 
 def _some_rows(expansion: Expansion, exchange: Exchange, states: Sequence[Array]) -> Rows:

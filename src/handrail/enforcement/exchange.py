@@ -3,31 +3,39 @@
 Working states are held exactly, a little inside their bounds. Whatever finds a state that is
 violated nevertheless hands it in; states that are far from their bounds leave. Repeated until
 nothing is found (semi-infinite programming).
+
+A search finds them. Where a few cells prove a region, there is nothing to be found: that takes less
+than to look, and overlooks nothing. Elsewhere a sample is measured, another one if it obeys, and
+what is beside reference states; from the worst of them a climb goes uphill.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
 
 import numpy as np
+from torch import Tensor
 
 from handrail._types import Array
 from handrail.constraints import (
     Expansion,
+    Regional,
     Rows,
     counted,
     state_in_words,
     violations_together,
 )
+from handrail.enforcement.candidates import Sample, Scored, climb
 from handrail.enforcement.conflict import impossible_overlap
 from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.iteration import Enforcement, Iteration, enforce_rows
+from handrail.enforcement.screen import Screen, Turns
 from handrail.policies import Policy
-from handrail.proof import Certificate
-from handrail.tangent import distance, restore, snapshot, unchanged_on_failure
+from handrail.proof import Certificate, FewCells, Renewal
+from handrail.tangent import distance, restore, unchanged_on_failure
 
 MAX_ROUNDS = 60
 
@@ -37,6 +45,12 @@ _BEYOND = 0.1
 # A working state leaves when it is further inside than this part of all there is, and than so many
 # times the margin that it is held at: else it would leave as soon as it has come, and come again.
 _FAR_INSIDE, _FAR_MARGINS = 0.6, 1.5
+
+# Violated states that enter at a time, of each region; from as many, worse ones are sought then.
+STATES_A_ROUND = 8
+
+# Once none of a sample violates, a climb begins at more: what it misses now, nobody finds.
+_CLIMBED_FROM = 32
 
 
 @final
@@ -168,7 +182,7 @@ class Exchange:
         working, result = self.working, None
         try:
             with unchanged_on_failure(policy) as start:
-                result = self._hold(policy, find, tolerance, elsewhere)
+                result = self._hold(policy, find, tolerance, elsewhere, start)
                 if not result.satisfied:
                     restore(policy, start)
         finally:
@@ -177,9 +191,14 @@ class Exchange:
         return result
 
     def _hold(
-        self, policy: Policy, find: Find, tolerance: float, elsewhere: Elsewhere
+        self,
+        policy: Policy,
+        find: Find,
+        tolerance: float,
+        elsewhere: Elsewhere,
+        start: list[Tensor],
     ) -> Enforcement:
-        exactly, start = self._exactness(tolerance), snapshot(policy)
+        exactly = self._exactness(tolerance)
         history: list[Iteration] = []
         rounds = 0
 
@@ -241,6 +260,124 @@ class Exchange:
         if not any(map(len, self._working)):
             return known
         return float(fixed.violations_of(policy).max())
+
+
+@final
+class RegionSearch:
+    """For states of regions that are violated.
+
+    Args:
+        regional: the constraints.
+        count: the states of a sample.
+        proofs: of the constraints.
+        cells: how many may be bounded before a region is looked at.
+
+    Attributes:
+        samples: of each region.
+    """
+
+    def __init__(
+        self, regional: Sequence[Regional], count: int, proofs: Renewal, cells: int
+    ) -> None:
+        self.samples = tuple(Sample.of(one, count) for one in regional)
+        self._proofs, self._cells = proofs, cells
+        self._screen = Screen(self.samples)
+        self._turns = Turns(self._screen)
+        self._references: Array | None = None
+        self._beside: dict[int, Array] = {}  # of regions that were looked at since
+
+    def look_beside(self, references: Array | None) -> None:
+        """At the states of regions right beside these (n, …), too, from now on."""
+        self._references, self._beside = references, {}
+
+    def of_few_cells(self, policy: Policy) -> FewCells:
+        """What is proven of some regions, and where others seem to be violated."""
+        return self._proofs.of_few_cells(policy, self._cells)
+
+    def find(
+        self,
+        policy: Policy,
+        known: Mapping[int, Certificate],
+        suspects: Mapping[int, Array],
+        *,
+        again: bool,
+    ) -> Found:
+        """On samples and beside references, and uphill from the worst states.
+
+        Args:
+            policy: as it is.
+            known: what is proven of some regions, by number: they are not looked at.
+            suspects: states of others (n, n_coordinates): if some of them are violated, a sample of
+                the region need not be looked at.
+            again: look at another sample, too, if one obeys.
+        """
+        violated = [sample.states[:0] for sample in self.samples]
+        worst = max((one.worst_violation for one in known.values()), default=-np.inf)
+        asked = [index for index in range(len(self.samples)) if index not in known]
+        if asked:
+            found = self._climbed(policy, self._looked_at(policy, asked, suspects, again=again))
+            for index, scored in found.items():
+                violated[index] = self.samples[index].worst(scored, STATES_A_ROUND).violated
+                worst = max(worst, scored.highest)
+        return Found(violated, worst)
+
+    def _looked_at(
+        self, policy: Policy, asked: Sequence[int], suspects: Mapping[int, Array], *, again: bool
+    ) -> dict[int, Scored]:
+        """What is near the bounds of some regions."""
+        met = self._measured(policy, {i: one for i, one in suspects.items() if i in asked})
+        found = {index: scored for index, scored in met.items() if scored.highest > 0.0}
+        left = [index for index in asked if index not in found]
+        if left:
+            found |= self._near(policy, left, again=again and not found)
+        return found
+
+    def _near(self, policy: Policy, asked: Sequence[int], *, again: bool) -> dict[int, Scored]:
+        """The states of samples and beside references that are near the bounds."""
+        found = self._screen.near(policy, asked)
+        for index, scored in self._measured(policy, self._states_beside(asked)).items():
+            found[index] = found[index].together_with(scored)
+        if again and max(one.highest for one in found.values()) <= 0.0:
+            others = self._turns.next().near(policy, asked)
+            found = {index: one.together_with(others[index]) for index, one in found.items()}
+        return found
+
+    def _states_beside(self, asked: Sequence[int]) -> dict[int, Array]:
+        """Of the regions that have some, by number."""
+        for index in asked:
+            if index not in self._beside:
+                self._beside[index] = self.samples[index].beside(self._references)
+        return {index: self._beside[index] for index in asked if len(self._beside[index])}
+
+    def _measured(self, policy: Policy, states: Mapping[int, Array]) -> dict[int, Scored]:
+        """Of some regions, by number."""
+        if not states:
+            return {}
+        regional = [self.samples[index].regional for index in states]
+        violations = violations_together(policy, regional, list(states.values()))
+        pairs = zip(states.items(), violations, strict=True)
+        return {index: Scored(own, found) for (index, own), found in pairs}
+
+    def _climbed(self, policy: Policy, found: Mapping[int, Scored]) -> dict[int, Scored]:
+        """Uphill from the worst states of the regions that have some near their bounds."""
+        obeys = max(scored.highest for scored in found.values()) <= 0.0
+        count = _CLIMBED_FROM if obeys else STATES_A_ROUND
+        starts = {
+            index: (self.samples[index], self.samples[index].worst(scored, count))
+            for index, scored in found.items()
+            if self.samples[index].is_near(scored).any()
+        }
+        climbed = climb(policy, list(starts.values()))
+        return {**found, **dict(zip(starts, climbed, strict=True))}
+
+    @property
+    def turn(self) -> int:
+        """The number of the last of the other samples."""
+        return self._turns.turn
+
+    @turn.setter
+    def turn(self, number: int) -> None:
+        self._turns.turn = number
 
 
 def contradiction(expansion: Expansion) -> str:

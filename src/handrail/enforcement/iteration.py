@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
+from torch import Tensor
 
 from handrail._types import Array
 from handrail.constraints import Rows, counted, html_table, listed
@@ -233,44 +234,74 @@ def enforce_rows(
             an aim: what obeys, obeys.
     """
     history: list[Iteration] = []
-    choices, failure = Choices(rows, policy), None
+    choices = Choices(rows, policy)
+    outcome: _Reading | _Failure | None = None
     with policy.still(), unchanged_on_failure(policy) as start:
-        there = False
+
+        def attempt(inside: Array | float = 0.0) -> _Reading | _Failure:
+            found = _relinearise(policy, choices.rows, tolerance, elsewhere, history, start, inside)
+            if isinstance(found, _Failure):
+                restore(policy, start)
+            return found
+
         if beyond:
-            inside = beyond * choices.rows.units(_scale(policy, choices.rows))
-            there = not _relinearise(policy, choices.rows, tolerance, elsewhere, history, inside)
-            if not there:
-                restore(policy, start)
-        for _ in range(0 if there else _MOST_TRIES):
-            failure = _relinearise(policy, choices.rows, tolerance, elsewhere, history)
-            if failure is not None and elsewhere.matters:
+            outcome = attempt(beyond * choices.rows.units(_scale(policy, choices.rows)))
+        for _ in range(0 if isinstance(outcome, _Reading) else _MOST_TRIES):
+            outcome = attempt()
+            if isinstance(outcome, _Failure) and elsewhere.matters:
                 # Nothing that the shortest way can hold is given up.
-                restore(policy, start)
                 elsewhere.let_go()
-                failure = _relinearise(policy, choices.rows, tolerance, elsewhere, history)
-            if failure is None:
+                outcome = attempt()
+            if isinstance(outcome, _Reading) or not choices.give_up(outcome.rows):
                 break
-            restore(policy, start)
-            if not choices.give_up(failure.rows):
-                break
-        if failure is not None:
+        if isinstance(outcome, _Failure):
             for _ in choices.choose_alike():
-                failure = _relinearise(policy, choices.rows, tolerance, elsewhere, history)
-                if failure is None:
+                outcome = attempt()
+                if isinstance(outcome, _Reading):
                     break
-                restore(policy, start)
+    failure = outcome if isinstance(outcome, _Failure) else None
     reason = "" if failure is None else failure.reason
     if failure is not None and len(choices.of(failure.rows)):
         reason += " Other alternatives could not be held, either."
+    known = outcome if isinstance(outcome, _Reading) and not rows.has_choices else None
     return Enforcement(
         satisfied=failure is None,
-        worst_violation=float(rows.violations_of(policy).max()),
+        worst_violation=_Reading.of(policy, rows).worst if known is None else known.worst,
         tolerance=tolerance,
         history=tuple(history),
-        parameter_change=distance(policy, start),
+        parameter_change=distance(policy, start) if history else 0.0,
         reason=reason,
         unevenness=None if failure is None else failure.unevenness,
     )
+
+
+@final
+@dataclass(frozen=True)
+class _Reading:
+    """A policy, as it is, at the rows.
+
+    Attributes:
+        outputs: (n_samples, n_actions) at their states.
+        violations: (n_rows,).
+        worst: of them.
+    """
+
+    outputs: Array
+    violations: Array
+    worst: float
+
+    @classmethod
+    def of(cls, policy: Policy, rows: Rows) -> _Reading:
+        outputs = rows.outputs_of(policy)
+        violations = rows.violations(rows.values(outputs))
+        return cls(outputs, violations, float(violations.max()))
+
+    def is_done(self, rows: Rows, tolerance: float) -> bool:
+        """Whether nothing is violated by more than the tolerance, and no inequality at all."""
+        if self.worst <= min(tolerance, 0.0):
+            return True
+        inside = self.violations[rows.inequalities] <= 0.0
+        return self.worst <= tolerance and bool(inside.all())
 
 
 @final
@@ -289,9 +320,10 @@ def _relinearise(
     tolerance: float,
     elsewhere: Elsewhere,
     history: list[Iteration],
+    start: list[Tensor],
     inside: Array | float = 0.0,
-) -> _Failure | None:
-    """Step until satisfied; None if they are.
+) -> _Reading | _Failure:
+    """Step until satisfied, and where that is; or why it is not.
 
     Args:
         policy: changed in place.
@@ -299,24 +331,29 @@ def _relinearise(
         tolerance: the largest violation allowed.
         elsewhere: what should stay as it is.
         history: is added to.
+        start: the policy's weights as they are now.
         inside: how far inside their bounds to aim (n_rows,).
     """
-    outputs = rows.outputs_of(policy)
-    if _worst(rows, outputs) <= tolerance:
-        return None
+    here = _Reading.of(policy, rows)
+    if here.worst <= tolerance:
+        return here
     impossible = impossible_at_one_state(rows)
     if impossible is not None:
         return _Failure(f"{impossible}. Relax one of them.", impossible.rows)
     elsewhere.begin(policy)
-    targets = Targets(rows, tolerance, policy.coordinates, inside)
+    targets = (
+        Targets(rows, tolerance, policy.coordinates, inside)
+        if np.any(inside)
+        else Targets.of(rows, tolerance, policy.coordinates)
+    )
     trust = 1.0
     for number in range(MAX_ITERATIONS):
         if number and number % _PATIENCE == 0:
             elsewhere.give_way()
         gently = elsewhere.matters
         asked = _GENTLY if gently else trust
-        model = Linearisation(policy, rows, outputs)
-        position = targets.position(outputs)
+        model = Linearisation(policy, rows, here.outputs)
+        position = targets.position(here.outputs)
         try:
             program, solution = _smallest_change(model, targets, position, asked, elsewhere)
         except Contradiction as contradiction:
@@ -325,26 +362,26 @@ def _relinearise(
             return _Failure(found, conflict.rows, _unevenness(policy, rows))
         before = targets.shortfall(position)
         direction = program.geometry.direction(solution.coefficients)
-        step, outputs = _line_search(policy, rows, targets, direction, outputs, before)
-        if step == 1.0 and not _is_done(rows, outputs, tolerance):
-            outputs = _refined(policy, rows, targets, program, position, outputs)
+        saved = snapshot(policy) if number else start
+        step, here = _line_search(policy, rows, targets, direction, here, before, saved)
+        if step == 1.0 and not here.is_done(rows, tolerance):
+            here = _refined(policy, rows, targets, program, position, before, here)
         predicted = rows.violations(targets.predicted_values(position, step * solution.change))
-        measured = _worst(rows, outputs)
         active = tuple(rows.labels[i] for i in np.flatnonzero(solution.multipliers))
-        history.append(Iteration(float(predicted.max()), measured, step, active))
+        history.append(Iteration(float(predicted.max()), here.worst, step, active))
         # Within the tolerance, one more iteration brings inequalities to the right side of it.
         polished = len(history) > 1 and history[-2].measured_violation <= tolerance
-        if (measured <= tolerance and polished) or _is_done(rows, outputs, tolerance):
-            return None
+        if (here.worst <= tolerance and polished) or here.is_done(rows, tolerance):
+            return here
         if gently:
             _stay_elsewhere(elsewhere, step, targets.is_far(position, asked))
         elif step == 0.0:
             break
         else:
             trust *= 2.0 if step == 1.0 else step
-    if _worst(rows, outputs) <= tolerance:
-        return None
-    return _unimproved(policy, rows, outputs, tolerance, len(history))
+    if here.worst <= tolerance:
+        return here
+    return _unimproved(policy, rows, here.violations, tolerance, len(history))
 
 
 def _stay_elsewhere(elsewhere: Elsewhere, step: float, far: bool) -> None:
@@ -356,10 +393,9 @@ def _stay_elsewhere(elsewhere: Elsewhere, step: float, far: bool) -> None:
 
 
 def _unimproved(
-    policy: Policy, rows: Rows, outputs: Array, tolerance: float, tried: int
+    policy: Policy, rows: Rows, violations: Array, tolerance: float, tried: int
 ) -> _Failure:
     """What is still violated, what might help, and what asks the opposite nearby."""
-    violations = rows.violations(rows.values(outputs))
     worst = int(violations.argmax())
     found = (
         f"After {counted(tried, 'linearisation')} the worst violation is {violations[worst]:.2g}, "
@@ -428,24 +464,25 @@ def _refined(
     targets: Targets,
     program: _Program,
     begin: Position,
-    outputs: Array,
-) -> Array:
+    asked: float,
+    here: _Reading,
+) -> _Reading:
     """Where only a little is left after a step from `begin`, the same gradients do away with it.
 
-    Returns the outputs at the rows' states after it.
+    Of `asked`, which was the shortfall there.
     """
-    position = targets.position(outputs)
+    position = targets.position(here.outputs)
     left = targets.shortfall(position)
-    if left > _LITTLE * targets.shortfall(begin):
-        return outputs
+    if left > _LITTLE * asked:
+        return here
     # What is nearly linear in the weights is the coordinate: its slope goes with the gradients.
-    asked = targets.change_in_coordinates(Position(position.coordinate, begin.slope), 1.0)
+    bounds = targets.change_in_coordinates(Position(position.coordinate, begin.slope), 1.0)
     try:
-        solution = solve_program(program.model, program.geometry, *asked, program.solver)
+        solution = solve_program(program.model, program.geometry, *bounds, program.solver)
     except Contradiction:
-        return outputs
+        return here
     direction = program.geometry.direction(solution.coefficients)
-    return _line_search(policy, rows, targets, direction, outputs, left)[1]
+    return _line_search(policy, rows, targets, direction, here, left, snapshot(policy))[1]
 
 
 def _line_search(
@@ -453,36 +490,25 @@ def _line_search(
     rows: Rows,
     targets: Targets,
     direction: Gradient,
-    outputs: Array,
+    here: _Reading,
     before: float,
-) -> tuple[float, Array]:
+    saved: list[Tensor],
+) -> tuple[float, _Reading]:
     """Take the largest halved step that brings the worst row nearer to its target than before.
 
-    Returns its length (0 if there is none), and the outputs at the rows' states after it.
+    From the weights that are saved. Returns its length (0 if there is none), and where it ends.
     """
-    start = snapshot(policy)
     step = 1.0
     for _ in range(_HALVINGS):
         take_step(policy, direction, step)
-        moved = rows.outputs_of(policy)
-        if targets.shortfall(targets.position(moved)) < before:
+        moved = _Reading.of(policy, rows)
+        if targets.shortfall(targets.position(moved.outputs)) < before:
             return step, moved
-        restore(policy, start)
+        restore(policy, saved)
         step /= 2.0
-    return 0.0, outputs
+    return 0.0, here
 
 
 def _scale(policy: Policy, rows: Rows) -> Array:
     """(n_samples, n_actions) at the rows' states."""
     return policy.scale(rows.outputs_of(policy))
-
-
-def _worst(rows: Rows, outputs: Array) -> float:
-    return float(rows.violations(rows.values(outputs)).max())
-
-
-def _is_done(rows: Rows, outputs: Array, tolerance: float) -> bool:
-    """Whether nothing is violated by more than the tolerance, and no inequality at all."""
-    violations = rows.violations(rows.values(outputs))
-    inside = violations[~rows.is_equality()] <= 0.0
-    return bool(violations.max() <= tolerance and inside.all())

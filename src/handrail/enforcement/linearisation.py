@@ -34,6 +34,9 @@ _WORTH = 3.0
 # Rows whose products one compiled pass finds sooner than torch multiplies half of them.
 _AT_ONCE = 64
 
+# Rows of which a rough kernel takes less time than a round of a program.
+_GUESSED = 128
+
 # Aim this fraction of the tolerance inside a bound, so that rounding does not leave it just broken.
 _INSIDE = 0.1
 
@@ -57,18 +60,34 @@ class Linearisation:
     def __init__(self, policy: Policy, rows: Rows, outputs: Array) -> None:
         self._given = policy
         self._rows = rows
+        self._outputs = outputs
         self._known: dict[bytes, tuple[Functionals, Indices]] = {}
-        self._whole = np.arange(len(rows)).tobytes()
-        self.values = rows.values(outputs)  # c (n_rows,)
+        self._everything = np.arange(len(rows))
+        self._whole = self._everything.tobytes()
         self._raw_weights = rows.raw_weights(policy, outputs)
-        # (H2): for a row of one state and one action this is π, so that ∇c / scale is ∇log π; of a
-        # mean action it is σ, so that it is ∇log π one standard deviation away. A difference of
-        # logits is one of log π already.
-        of_outputs = np.where(rows.raw[:, None], 1.0, policy.scale(outputs))
+
+    @cached_property
+    def values(self) -> Array:
+        """C (n_rows,)."""
+        return self._rows.values(self._outputs)
+
+    @cached_property
+    def scale(self) -> Array:
+        """(n_rows,) of (H2): for a row of one state and one action π, so ∇c / scale is ∇log π.
+
+        Of a mean action it is σ, so that it is ∇log π one standard deviation away. A difference of
+        logits is one of log π already.
+        """
+        rows = self._rows
+        of_outputs = np.where(rows.raw[:, None], 1.0, self._given.scale(self._outputs))
         scale = rows.sum_samples((np.abs(rows.weights) * of_outputs).sum(axis=1))
-        self.scale = np.maximum(scale, np.finfo(np.float64).tiny)
-        # Relative rounding error of a product with J.
-        self.rounding = 16.0 * torch.finfo(self.source.dtype).eps
+        result: Array = np.maximum(scale, np.finfo(np.float64).tiny)
+        return result
+
+    @cached_property
+    def rounding(self) -> float:
+        """Relative error of a product with J."""
+        return 16.0 * float(torch.finfo(self.source.dtype).eps)
 
     @cached_property
     def policy(self) -> Policy:
@@ -93,7 +112,7 @@ class Linearisation:
         return np.where(self._rows.is_raw(), self.values / self.scale, of_outputs)
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self._rows)
 
     def worth(self, most: int) -> tuple[Array, Array] | None:
         """What preferred actions are worth at the rows' states; None of other rows than values.
@@ -116,9 +135,10 @@ class Linearisation:
 
     def direction(self, coefficients: Array) -> Gradient:
         """Jᵀ · coefficients = Σ_i coefficient_i ∇c_i, by one backward pass."""
-        used = np.flatnonzero(coefficients)
-        used = used if len(used) else np.array([0])
-        rows = np.arange(len(self)) if self._whole in self._known else used
+        rows = self._everything
+        if self._whole not in self._known or not self._known[self._whole][0].are_kept:
+            used = np.flatnonzero(coefficients)
+            rows = used if len(used) else np.array([0])
         functionals, row_of_sample = self._functionals(rows)
         return functionals.combined(coefficients[rows][row_of_sample, None])
 
@@ -134,6 +154,14 @@ class Linearisation:
         if not np.isfinite(kernel).all():
             raise self._overflow(rows)
         return kernel
+
+    def rough_kernel(self) -> Array | None:
+        """All of K up to a factor, by a part of the network; None where that saves nothing."""
+        fused, n = self.source.fused(), len(self)
+        if fused is None or n > _GUESSED or n < len(self._rows.states):
+            return None
+        kernel = fused.rough_kernel(self._rows.states, self._raw_weights)
+        return kernel if kernel.diagonal().all() and np.isfinite(kernel).all() else None
 
     def multiplies_at_once(self, count: int) -> bool:
         """Whether all products of so many rows take less time than those of some with others."""
@@ -152,10 +180,9 @@ class Linearisation:
 
     def kernel_diagonal(self) -> Array:
         """K[i, i] = |∇c_i|² of every row (n_rows,), in one pass over all rows."""
-        everything = np.arange(len(self))
         if not self._rows.is_about_one_state().all():
-            return np.diag(self.kernel(everything))
-        return gram_diagonal(self._functionals(everything)[0])[:, 0]
+            return np.diag(self.kernel(self._everything))
+        return gram_diagonal(self._functionals(self._everything)[0])[:, 0]
 
     def _overflow(self, rows: Indices) -> SolverFailure:
         """The row with the largest state is the one to blame."""
@@ -175,10 +202,7 @@ class Linearisation:
             return self._known[key]
         states, weights, groups = self._rows.states, self._raw_weights, self._rows.row_of_sample
         if key != self._whole:
-            by_row = self._rows.samples
-            slices = [by_row[i] for i in indices]
-            chosen = np.concatenate([np.arange(s.start, s.stop) for s in slices])
-            groups = np.repeat(np.arange(len(slices)), [s.stop - s.start for s in slices])
+            chosen, groups = self._rows.samples_of(indices)
             states, weights = states[chosen], weights[chosen]
         self._known[key] = Functionals(self.source, states, weights[:, None, :], like), groups
         return self._known[key]
@@ -222,9 +246,11 @@ class Targets:
         inside: Array | float = 0.0,
     ) -> None:
         self._rows, self._coordinates = rows, coordinates
+        self._tolerance = tolerance
         # A curved sample is a row of its own, so both have the same order.
         self._samples = rows.curved_samples(coordinates)
         self._curved = rows.sum_samples(self._samples.astype(np.float64)) > 0.0
+        self._all_curved = bool(self._curved.all())
         self._weights = np.zeros((len(rows), rows.weights.shape[1]))  # of curved rows
         self._weights[self._curved] = rows.weights[self._samples]
         margin = np.minimum(_INSIDE * tolerance, 0.25 * (rows.upper - rows.lower))
@@ -236,8 +262,18 @@ class Targets:
         at_once = rows.quantity.reach_at_once
         self._reach = np.where(unbounded, max(_UNBOUNDED_REACH, at_once), at_once)
 
+    @classmethod
+    def of(cls, rows: Rows, tolerance: float, coordinates: Coordinates) -> Targets:
+        """The same, no further inside; while rows are held again and again, those of the last."""
+        known: Targets | None = rows.notes.get("targets")
+        if known is None or known._tolerance != tolerance or known._coordinates is not coordinates:
+            known = rows.notes["targets"] = cls(rows, tolerance, coordinates)
+        return known
+
     def position(self, outputs: Array) -> Position:
         """From the policy's outputs (n_samples, n_actions) at the rows' states."""
+        if self._all_curved:
+            return Position(*self._coordinates.coordinate(self._weights, outputs))
         coordinate, slope = self._rows.values(outputs), np.ones(len(self._rows))
         coordinate[self._curved], slope[self._curved] = self._coordinates.coordinate(
             self._weights[self._curved], outputs[self._samples]
@@ -274,6 +310,8 @@ class Targets:
     def predicted_values(self, position: Position, change: Array) -> Array:
         """Values c (n_rows,) when the coordinates move as the first-order change says."""
         coordinate = position.coordinate + position.slope * change
+        if self._all_curved:
+            return self._coordinates.value_at(self._weights, coordinate)
         values = coordinate.copy()
         values[self._curved] = self._coordinates.value_at(
             self._weights[self._curved], coordinate[self._curved]

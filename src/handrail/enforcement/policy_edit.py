@@ -29,7 +29,7 @@ from handrail.enforcement.diagnosis import measure
 from handrail.enforcement.elsewhere import Influence, influence_between
 from handrail.enforcement.enforcer import make_enforcer
 from handrail.enforcement.iteration import Enforcement
-from handrail.enforcement.references import References, references_from
+from handrail.enforcement.references import Constrained, References, references_from
 from handrail.errors import ExcessiveInfluence, InvalidArgument, InvalidPolicy
 from handrail.policies import CategoricalPolicy, Policy, action_limits
 from handrail.regions import Region
@@ -170,13 +170,16 @@ def edit(
     allowed, chosen = Tolerance(tolerance), chosen_selection(selection, prove, on_unproven)
     given, names = constraints_of(constraints, policy), observation_names(constraints)
     kept = [] if max_change_in is None else _kept(policy, max_change_in, max_change)
-    enforcer = make_enforcer(expand([*given, *kept], policy), chosen, policy, allowed)
+    expansion = expand([*given, *kept], policy)
+    enforcer = make_enforcer(expansion, chosen, policy, allowed)
     known = references_from(references, given)
+    asked = Constrained(expand(given, policy), known.states)
     before = measure(policy, given)
     clip = _clipping(policy, limits, known)
     outputs = clip(policy.outputs(known.states))
     with unchanged_on_failure(policy) as start:
-        enforcement = hold_closely(policy, known, enforcer, _REACH).with_remedy(names)
+        closely = replace(known, constrained=asked)
+        enforcement = hold_closely(policy, closely, enforcer, _REACH).with_remedy(names)
         changed = clip(policy.outputs(known.states))
         effects = influence_between(known, outputs, changed, policy.quantity)
         after = measure(policy, given)

@@ -7,7 +7,8 @@ in the metric of an `Anchor`, which keeps the policy where it is at reference st
 
 Of many rows only a working set enters the solver: the most violated rows are added until none is
 left. The effect on all rows costs one backward and one forward-mode pass, so the full kernel is
-never formed: of a hundred rows of regions, three or four hold a step.
+never formed: of a hundred rows of regions, three or four hold a step. Which these are, a rough
+kernel tells more often than not.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
+from typing_extensions import override
 
-from handrail._minimum_norm import MinimumNorm, solve_minimum_norm
+from handrail._minimum_norm import MinimumNorm, likely_active, solve_minimum_norm
 from handrail._types import Array, Indices
 from handrail.enforcement.conflict import Contradiction
 from handrail.enforcement.elsewhere import Anchor
@@ -32,6 +34,9 @@ Solver = Callable[[Array, Array, Array, Indices], MinimumNorm]
 
 # Rows that enter the working set first; in every round after it, as many as are in it already.
 _FIRST_ROUND, _MOST_EQUALITIES = 16, 400
+
+# By which a rough kernel, of fewer units than there may be rows, becomes positive definite.
+_RIDGE = 1e-6
 
 # Rows outside the working set may miss their bound by this much, and by rounding.
 _OUTSIDE = 1e-9
@@ -57,6 +62,10 @@ class Geometry(ABC):
     @abstractmethod
     def direction(self, coefficients: Array) -> Gradient:
         """The step Δθ that has these coefficients."""
+
+    def guess(self, lower: Array, upper: Array) -> Indices:  # noqa: ARG002
+        """Rows that will probably hold the step, if that is cheaper than to find them out."""
+        return np.zeros(0, dtype=np.intp)
 
 
 @final
@@ -99,6 +108,7 @@ class LeastChange(Geometry):
     def __init__(self, model: Linearisation) -> None:
         self._model = model
         self._known = np.empty(0, dtype=np.intp)
+        self._place = np.full(len(model), -1)  # of each row among those that are known
         self._kernel = np.empty((0, 0))
 
     def matrix(self, working: Indices) -> Array:
@@ -107,12 +117,12 @@ class LeastChange(Geometry):
 
     def kernel(self, working: Indices) -> Array:
         """K on the working rows (n_working, n_working); of those asked for before, from memory."""
-        self._extend(np.setdiff1d(working, self._known) if len(self._known) else working)
+        self._extend(working[self._place[working] < 0])
         if np.array_equal(working, self._known):  # mostly all rows at once
             return self._kernel
-        order = np.argsort(self._known)
-        chosen = order[np.searchsorted(self._known, working, sorter=order)]
-        return self._kernel[np.ix_(chosen, chosen)]
+        chosen = self._place[working]
+        square: Array = self._kernel[chosen[:, None], chosen]
+        return square
 
     def _extend(self, new: Indices) -> None:
         """Add rows to the part of the kernel that is known."""
@@ -125,6 +135,15 @@ class LeastChange(Geometry):
             square, cross = self._model.kernel(new), self._model.kernel(new, self._known)
             square = np.block([[self._kernel, cross.T], [cross, square]])
         self._kernel, self._known = square, together
+        self._place[together] = np.arange(len(together))
+
+    @override
+    def guess(self, lower: Array, upper: Array) -> Indices:
+        rough = self._model.rough_kernel()
+        if rough is None:
+            return super().guess(lower, upper)
+        rough.flat[:: len(rough) + 1] *= 1.0 + _RIDGE  # its diagonal
+        return likely_active(factor_of(rough), lower, upper)
 
     def coefficients(self, working: Indices, answer: MinimumNorm) -> Array:
         """The multipliers: most rows need nothing."""
@@ -211,6 +230,8 @@ def solve_program(
         return _solve_on(np.arange(n), model, geometry, lower, upper, solver)
     # Equalities hold every step, so they are there from the beginning.
     working = np.flatnonzero(lower == upper)[:_MOST_EQUALITIES]
+    if not len(working):
+        working = geometry.guess(lower, upper)
     solution = ProgramSolution(np.zeros(n), np.zeros(n), np.zeros(n), "nothing to do")
     if len(working):
         solution = _solve_on(working, model, geometry, lower, upper, solver)

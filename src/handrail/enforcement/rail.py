@@ -28,6 +28,7 @@ from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.enforcer import Enforcer, Memory, make_enforcer
 from handrail.enforcement.iteration import Enforcement
 from handrail.enforcement.references import (
+    Constrained,
     References,
     Reservoir,
     given_references,
@@ -64,9 +65,8 @@ from handrail.tangent import distance, restore, unchanged_on_failure
 # References of a learner before any experience.
 _BEFORE = 512
 
-# The rollout after which the policy is held anew, where it has turned out to live. Later ones have
-# taught it what would go with whatever is taken back (measured: docs/explanation/influence.md).
-_ANEW = 1
+# At so many references influence is measured after every update, where they decide nothing.
+_WATCHED = 64
 
 # A sum of pushes that is shorter than this is none.
 _BALANCED = 1e-9
@@ -157,7 +157,9 @@ def references_before_experience(
             found = references_around(held, near)
     except InvalidArgument:
         return None
-    return References(spread(found.states, _BEFORE), found.origin)
+    ways = "; two of three on the ways there, from constrained states or where episodes begin"
+    origin = f"{found.origin}{ways if near else ''}"
+    return References(spread(found.states, _BEFORE), origin)
 
 
 @final
@@ -174,9 +176,9 @@ class Rail:
     at first as closely as can be. To a gentle learner less so, of points least: for closeness
     weights grow, and an optimiser moves large weights further.
     There is time for that before any experience: what holding moves elsewhere is taken back step by
-    step, as `edit` does. But where the policy lives, only a rollout tells. After the first all that
-    was held is taken back, what was learned is kept, and the policy held anew, closely where it
-    lives.
+    step, as `edit` does. But where the policy lives, only experience tells. As soon as there is
+    enough, after the first rollout or some short ones, all that was held is taken back, what was
+    learned is kept, and the policy held anew, closely where it lives.
 
     Args:
         enforcer: of the constraints.
@@ -206,35 +208,40 @@ class Rail:
         self._reach, self._advice = reach, advice
         self._observations = observations
         self._auto: Fading | None = None
-        self._tubes: Sequence[Regional] | None = None
+        self._known: Expansion | None = None
+        self._tubes: Sequence[Regional] = ()
         self._moved = Displacement()
         self._held_after = -1  # rollouts
 
     def hold(self, policy: Policy) -> Enforcement:
         """Make the policy obey, in place; on failure it is as it was."""
         references, seen = self._references(policy), self._reservoir.rollouts
-        elsewhere = Elsewhere(references, self.reach(policy))
+        elsewhere = Elsewhere(references, self.reach(policy), self._watched(policy, references))
         held = None
         if references is not None and self._takes_back(policy) and self._is_due(seen):
             elsewhere.begin(policy)
             held = self._hold_anew(policy)
         if held is None or not (held.satisfied or seen == 0):
             held = self._hold_on(policy, elsewhere)
-        if seen >= _ANEW:
+        if self._reservoir.knows_where:
             self._moved = Displacement()
         self._held_after = seen
         held = held.with_remedy(self._observations)
         return replace(held, influence=elsewhere.influence(policy))
 
-    def keep(self, policy: Policy) -> Enforcement | None:
+    def keep(self, policy: Policy, worst: float | None = None) -> Enforcement | None:
         """What `hold` would say of a policy that it would leave as it is; else None, and untouched.
 
         Most updates of a gentle learner leave nothing to correct, and to know that is enough.
+
+        Args:
+            policy: as it is.
+            worst: its worst violation (`Enforcer.worst`), if that is known already.
         """
         seen = self._reservoir.rollouts
-        kept = None if self._is_due(seen) else self.enforcer.kept(policy)
+        kept = None if self._is_due(seen) else self.enforcer.kept(policy, worst)
         if kept is not None:
-            if seen >= _ANEW:
+            if self._reservoir.knows_where:
                 self._moved = Displacement()
             self._held_after = seen
         return kept
@@ -242,6 +249,16 @@ class Rail:
     def knows_elsewhere(self, policy: Policy) -> bool:
         """Whether there are states at which the policy, as it is, need not change."""
         return self._references(policy) is not None
+
+    def heeds_elsewhere(self, policy: Policy) -> bool:
+        """Whether the next holding is any different for what else there is: not as advice."""
+        return self.reach(policy) < ADVICE
+
+    def _watched(self, policy: Policy, references: References | None) -> References | None:
+        """Where influence is measured; of advice, update by update, that would take longest."""
+        if references is None or not self._reservoir.rollouts or self.reach(policy) < ADVICE:
+            return references
+        return replace(references, states=spread(references.states, _WATCHED))
 
     def _takes_back(self, policy: Policy) -> bool:
         """Whether what was held may be taken back, and what was learned kept.
@@ -251,14 +268,18 @@ class Rail:
         return policy.quantity != VALUE and self._fading(policy).first < ADVICE
 
     def _is_due(self, seen: int) -> bool:
-        """Whether to hold anew: before any experience, and once there is some what was held."""
+        """Whether to hold anew: before any experience, and once there is enough what was held.
+
+        Once only: later rollouts teach the policy what would go with whatever is taken back
+        (measured: docs/explanation/influence.md).
+        """
         if seen == self._held_after:
             return False
-        return seen == 0 or (seen == _ANEW and self._moved.is_known)
+        return seen == 0 or (self._reservoir.knows_where and self._moved.is_known)
 
     def _hold_on(self, policy: Policy, elsewhere: Elsewhere) -> Enforcement:
         """From where the last one ended, noting how far for as long as it may be taken back."""
-        if self._reservoir.rollouts >= _ANEW:
+        if self._reservoir.knows_where:
             return self.enforcer.hold(policy, elsewhere)
         before = weights_of(policy)
         held = self.enforcer.hold(policy, elsewhere)
@@ -287,13 +308,16 @@ class Rail:
 
     def _references(self, policy: Policy) -> References | None:
         """Where the policy, as it is, need not change; of tubes also inside of them."""
-        if self._tubes is None:
-            expansion = expand(self.constraints, policy)
+        if self._known is None:
+            self._known = expansion = expand(self.constraints, policy)
             is_tube = leave_room_between(Choices(expansion.rows(per_region=1), policy).rows)
             self._tubes = expansion.regional if is_tube else ()
-        if not self._tubes:
-            return self._reservoir.references
-        return self._reservoir.references_in_tubes(policy, self._tubes)
+        if self._tubes:
+            return self._reservoir.references_in_tubes(policy, self._tubes)
+        references = self._reservoir.references
+        if references is None:
+            return None
+        return replace(references, constrained=Constrained(self._known, self._reservoir.visited))
 
     def reach(self, policy: Policy) -> float:
         """Of the next holding."""

@@ -1,9 +1,13 @@
 """The states at which a policy should stay as it is, where they came from, what became of them.
 
 Best are those where the policy lives: a `Reservoir` keeps some of the last rollouts. Before any
-experience there is the observation space, or at least a box around what is constrained. Never a
-state at which change is asked for; but of a tube around a controller, the visited states at which
-the policy obeys are where it has learned what the tube leaves open.
+experience there is the observation space, or at least a box around what is constrained; some of it
+stays for good, for what was never visited must not be closed off. Never a state at which change is
+asked for; but of a tube around a controller, the visited states at which the policy obeys are where
+it has learned what the tube leaves open.
+
+Where change is asked for, it is of something, and all else should stay: "not to the right" says
+nothing about whether to go up or down. That is what is `Unasked`.
 """
 
 from __future__ import annotations
@@ -22,13 +26,15 @@ from handrail._storage import tensor
 from handrail._types import Array, Mask
 from handrail.constraints import (
     Constraint,
+    Expansion,
     PlacedConstraint,
     Regional,
+    Rows,
     counted,
     violations_at,
 )
 from handrail.errors import InvalidArgument
-from handrail.policies import Policy
+from handrail.policies import VALUE, Policy
 
 _SAMPLED = 4000
 
@@ -37,6 +43,18 @@ _NUMBERS = 2_000_000
 
 # Of a rollout, every so-manieth state enters a reservoir, but at most so many; and so many stay.
 _EVERY, _ENTER, _KEPT = 4, 128, 256
+
+# So many that were visited tell where a policy lives.
+_ENOUGH = 64
+
+# Of the space, for good.
+_UNVISITED = 256
+
+# Constrained states that stand for all of them, and of those so many that stand for a region.
+_CONSTRAINED, _OF_A_REGION = 128, 32
+
+# A push that is shorter than this part of the longest is none.
+_ROUNDING = 1e-9
 
 # Of the ways from where a policy is going to live to random states: the shortest.
 _NEAREST = 0.03
@@ -53,16 +71,111 @@ class References:
     Attributes:
         states: (n, *observation_shape).
         origin: where they came from, in words.
+        unvisited: (m, *observation_shape), where the policy should stay as well, though nobody has
+            been there yet; influence is not measured at them. None if there are none.
+        constrained: where it should stay but for what is asked; None if that is not known.
     """
 
     states: Array
     origin: str
+    unvisited: Array | None = None
+    constrained: Constrained | None = None
 
     def __len__(self) -> int:
         return len(self.states)
 
+    def kept(self, most: int) -> Array:
+        """Where the policy should stay (n, *observation_shape): at most so many of all of them."""
+        if self.unvisited is None:
+            return spread(self.states, most)
+        return spread(np.concatenate([self.unvisited, self.states]), most)
+
+    def unasked(self, policy: Policy) -> Unasked | None:
+        """What should stay of the policy, as it is, where constraints speak; None if nothing."""
+        return None if self.constrained is None else self.constrained.unasked(policy)
+
     def __repr__(self) -> str:
         return f"<References: {counted(len(self), 'state')}, {self.origin}>"
+
+
+@final
+@dataclass(frozen=True)
+class Constrained:
+    """States at which something is asked for, and what.
+
+    Attributes:
+        expansion: the constraints.
+        visited: (n, *observation_shape), of which some may lie in regions.
+    """
+
+    expansion: Expansion
+    visited: Array
+
+    def unasked(self, policy: Policy) -> Unasked | None:
+        """Of the policy as it is."""
+        if policy.quantity == VALUE:  # of values, `Linearisation.worth` says what is not asked for
+            return None
+        return Unasked.of(policy, self._rows())
+
+    def _rows(self) -> Rows:
+        """At points, and at states of each region: visited ones, and some that stand for it."""
+        flat = self.visited.reshape(len(self.visited), math.prod(self.visited.shape[1:]))
+        blocks = [
+            one.rows_at(np.concatenate([flat[inside], one.region.cover(_OF_A_REGION)]))
+            for one in self.expansion.regional
+            for inside in (one.region.contains(flat),)
+        ]
+        return self.expansion.rows_with(blocks)
+
+
+@final
+@dataclass(frozen=True)
+class Unasked:
+    """All that constraints leave open where they speak.
+
+    In coordinates in which a squared change is twice the divergence (`Policy.natural`), a row is
+    met soonest along one direction u. What is across of it was not asked for: of y, P y with
+    P = I - u uᵀ; of several rows, alternatives among them, across of all their directions.
+
+    Attributes:
+        states: (m, *observation_shape), at which constraints speak.
+        across: P (m, k, k) of each.
+    """
+
+    states: Array
+    across: Array
+
+    @classmethod
+    def of(cls, policy: Policy, rows: Rows) -> Unasked | None:
+        """What the rows leave open, of a policy as it is; None if that is nothing.
+
+        Of two probabilities, for one; rows that relate several states do not count.
+        """
+        groups = rows.by_state
+        if not groups:
+            return None
+        step = -(-len(groups) // _CONSTRAINED)
+        chosen = groups[::step]
+        states = rows.first_states[[group[0] for group in chosen]]
+        _, slopes = policy.natural(policy.outputs(states))  # (m, k, n_actions)
+        if slopes.shape[1] == 1:
+            return None
+        asked = rows.take(np.concatenate(chosen))
+        raw = asked.raw_weights(policy, asked.outputs_of(policy))
+        pushes = np.zeros((len(chosen), raw.shape[1], max(map(len, chosen))))
+        of_state = np.repeat(np.arange(len(chosen)), [len(group) for group in chosen])
+        within = np.concatenate([np.arange(len(group)) for group in chosen])
+        pushes[of_state, :, within] = raw
+        # The shortest change of y that moves a row c by 1 is along (slopesᵀ)⁺ dc/dz.
+        along = np.linalg.pinv(slopes.transpose(0, 2, 1), rcond=_ROUNDING) @ pushes
+        directions, lengths, _ = np.linalg.svd(along, full_matrices=False)
+        directions *= (lengths > _ROUNDING * lengths.max(axis=1, keepdims=True))[:, None, :]
+        return cls(states, np.eye(slopes.shape[1]) - directions @ directions.transpose(0, 2, 1))
+
+    def of_coordinates(self, per_coordinate: Array) -> Array:
+        """P y (m, k), or P times gradients of y (m, k, …)."""
+        result: Array = np.einsum("mij,mj...->mi...", self.across, per_coordinate)
+        return result
 
 
 def given_references(
@@ -205,7 +318,9 @@ def _sampled(
         kinds.append(begin + share * (random - begin))
     states = np.stack(kinds)[rng.integers(len(kinds), size=count), np.arange(count)]
     shape = constraints[0].states.shape[1:]
-    return _unconstrained(states.reshape(count, *shape), constraints, origin)
+    return _unconstrained(
+        states.reshape(count, *shape), constraints, f"{origin}, denser in the middle"
+    )
 
 
 def _unconstrained(states: Array, constraints: Sequence[Constraint], origin: str) -> References:
@@ -266,12 +381,23 @@ class Reservoir:
         self._origin = "none" if first is None else first.origin
         self._outside = np.zeros((0, *shape)) if first is None else first.states
         self._visited = self._outside
-        self._rollouts = 0
+        self._unvisited = spread(self._outside, _UNVISITED)
+        self._rollouts = self._entered = 0
+
+    @property
+    def visited(self) -> Array:
+        """The same, and states of regions among them (n, *observation_shape)."""
+        return self._visited
 
     @property
     def rollouts(self) -> int:
         """Seen so far."""
         return self._rollouts
+
+    @property
+    def knows_where(self) -> bool:
+        """Whether enough was visited to know where the policy lives."""
+        return self._entered >= _ENOUGH
 
     @property
     def references(self) -> References | None:
@@ -290,8 +416,12 @@ class Reservoir:
         return self._named(self._visited[~asked_to_change(policy, regional, self._visited)])
 
     def _named(self, states: Array) -> References | None:
-        origin = "of the last rollouts" if self._rollouts else self._origin
-        return References(states, origin) if len(states) else None
+        if not len(states):
+            return None
+        if not self._rollouts:
+            return References(states, self._origin)
+        unvisited = self._unvisited if len(self._unvisited) else None
+        return References(states, "of the last rollouts", unvisited)
 
     def add(self, states: ArrayLike) -> None:
         """What a rollout (n, *observation_shape) has visited."""
@@ -304,13 +434,16 @@ class Reservoir:
         self._outside = _renewed(self._outside, outside)
         self._visited = self._outside if alike else _renewed(self._visited, at_no_point)
         self._rollouts += 1
+        self._entered += min(len(at_no_point), _ENTER)
 
     def memory(self) -> dict[str, NDArray[Any]]:
         """What `recall` needs to go on exactly from here: of the first ones, those that stay."""
         return {
             "references": spread(self._outside, _KEPT),
             "visited": spread(self._visited, _KEPT),
+            "unvisited": self._unvisited,
             "rollouts": np.array([self._rollouts]),
+            "entered": np.array([self._entered]),
         }
 
     def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
@@ -321,6 +454,10 @@ class Reservoir:
         self._rollouts = int(tensor(memory, "rollouts", (1,), "int64")[0])
         self._outside = tensor(memory, "references", shape)
         self._visited = tensor(memory, "visited" if "visited" in memory else "references", shape)
+        self._entered = _ENOUGH if self._rollouts else 0
+        if "unvisited" in memory:  # older ones go on with what a fresh policy would have
+            self._unvisited = tensor(memory, "unvisited", shape)
+            self._entered = int(tensor(memory, "entered", (1,), "int64")[0])
 
 
 def _renewed(kept: Array, visited: Array) -> Array:

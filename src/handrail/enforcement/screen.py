@@ -7,7 +7,7 @@ is not measured again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
@@ -47,26 +47,38 @@ class Screen:
         self.drift = Drift(about_odds) if drift is None else drift
         self._log_odds = _LogOdds(about_odds, self.drift)
 
-    def near(self, policy: Policy) -> list[Scored]:
-        """Of each sample, the states that are violated or nearly so.
+    def near(self, policy: Policy, among: Collection[int] | None = None) -> dict[int, Scored]:
+        """Of each sample, by number, the states that are violated or nearly so.
 
         If there are none, the worst; or nothing, where another sample has a worse one for certain.
+
+        Args:
+            policy: as it is.
+            among: the numbers of the samples; by default of all.
         """
+        asked = range(len(self.samples)) if among is None else among
         network = policy.fused()
-        bounded = self._by_odds if network is not None else []
+        numbers = {} if network is None else self._numbers_of(asked)
         found = {}
-        if network is not None and bounded:
-            found = dict(zip(bounded, self._log_odds.near(policy, network), strict=True))
-        for index, sample in enumerate(self.samples):
+        if network is not None and numbers:
+            near = self._log_odds.near(policy, network, numbers.values())
+            found = dict(zip(numbers, near, strict=True))
+        for index in asked:
             if index not in found:
+                sample = self.samples[index]
                 scored = sample.measure(policy)
                 found[index] = scored.among(sample.is_near(scored) | scored.is_highest)
         highest = max(one.highest for one in found.values())
-        for number, index in enumerate(bounded):
+        for index, number in numbers.items():
             if not len(found[index].states) and self.samples[index].nearness > highest:
                 found[index] = self._log_odds.worst(policy, number)
                 highest = max(highest, found[index].highest)
-        return [found[index] for index in range(len(self.samples))]
+        return found
+
+    def _numbers_of(self, asked: Collection[int]) -> dict[int, int]:
+        """Of the samples that are about log-odds: which of these each is."""
+        pairs = enumerate(self._by_odds)
+        return {index: number for number, index in pairs if index in asked}
 
 
 @final
@@ -94,23 +106,23 @@ class _LogOdds:
     def _asked(self) -> _Asked:
         return _Asked.of(self._samples)
 
-    def near(self, policy: Policy, network: FusedNetwork) -> list[Scored]:
-        """Of each sample all states that are near their bounds; maybe none."""
+    def near(self, policy: Policy, network: FusedNetwork, numbers: Collection[int]) -> list[Scored]:
+        """Of some samples all states that are near their bounds; maybe none."""
         self._follow(network)
-        enough = self._asked.enough
-        maybe = (self._between[:, 0] < enough[:, 0]) | (self._between[:, 1] > enough[:, 1])
+        maybe = np.zeros(len(self._between), dtype=bool)
+        for number in numbers:
+            own = self._own[number]
+            between, enough = self._between[own], self._asked.enough[own]
+            maybe[own] = (between[:, 0] < enough[:, 0]) | (between[:, 1] > enough[:, 1])
         measured = np.full(len(maybe), -np.inf)
         if maybe.any():
             measured[maybe] = self._measured(policy, np.flatnonzero(maybe))
-        every = (Scored(one.states, measured[own]) for one, own in self._pairs)
-        return [
-            scored.among(one.is_near(scored))
-            for one, scored in zip(self._samples, every, strict=True)
-        ]
+        return [self._near_in(number, measured) for number in numbers]
 
-    @property
-    def _pairs(self) -> Iterator[tuple[Sample, slice]]:
-        return zip(self._samples, self._own, strict=True)
+    def _near_in(self, number: int, measured: Array) -> Scored:
+        sample = self._samples[number]
+        scored = Scored(sample.states, measured[self._own[number]])
+        return scored.among(sample.is_near(scored))
 
     def worst(self, policy: Policy, number: int) -> Scored:
         """The worst states of one sample, after `near` was asked of all."""

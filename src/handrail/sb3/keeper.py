@@ -22,6 +22,7 @@ from handrail.sb3.experience import present_states
 from handrail.sb3.exploration import AllowedActions
 from handrail.sb3.normalisation import (
     StillNormalisation,
+    clipped_in_words,
     is_normalised_by,
     normalisation_of,
     raw_policy,
@@ -136,10 +137,22 @@ class ModelKeeper:
             self._network.set_training_mode(False)
 
     def _hint(self) -> str:
-        """What only a fresh network of Stable-Baselines3 has: a last layer that is almost zero."""
-        if self._model.num_timesteps or not getattr(self._network, "ortho_init", False):
-            return ""
+        """What may be behind a failure, and only Stable-Baselines3 has.
+
+        Statistics that have seen next to nothing, and the fresh network's last layer that is almost
+        zero: it tells why constraints are broken, not why they are not proven.
+        """
         if self._keeper.is_impossible():
+            return ""
+        if self._wrapper is not None:
+            states = [one.states.reshape(len(one.states), -1) for one in self._keeper.constraints]
+            beyond = clipped_in_words(self._wrapper, np.concatenate(states))
+            if beyond:
+                return f" {beyond}"
+        refused = self._keeper.refused
+        held = refused is not None and bool(refused.certificates)
+        is_fresh = not self._model.num_timesteps and getattr(self._network, "ortho_init", False)
+        if held or not is_fresh:
             return ""
         return (
             " A fresh network of Stable-Baselines3 is almost linear, which may be why: try "

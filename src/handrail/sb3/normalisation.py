@@ -33,6 +33,7 @@ from stable_baselines3.common.vec_env import (
 from typing_extensions import override
 
 from handrail._types import Array
+from handrail.constraints import counted
 from handrail.errors import InvalidPolicy, InvalidRun
 from handrail.policies import Normaliser, Policy
 from handrail.sb3.observations import states_of
@@ -91,6 +92,25 @@ def raw_policy(shown: Policy, normalisation: VecNormalize | None) -> Policy:
     if normalisation is None:
         return shown
     return shown.behind(Normaliser(*_numbers(normalisation), shown.dtype))
+
+
+def clipped_in_words(normalisation: VecNormalize, states: Array) -> str:
+    """How many of these states (n, n_observations) are seen clipped, and what helps; or nothing."""
+    mean, size, limit = _numbers(normalisation)
+    away = np.abs(states - np.ravel(mean)) / np.ravel(size)
+    clipped = (away > limit).any(axis=1)
+    if not clipped.any():
+        return ""
+    statistics = normalisation.obs_rms
+    known = list(statistics.values()) if isinstance(statistics, dict) else [statistics]
+    seen = counted(round(max(one.count for one in known)), "observation")
+    return (
+        f"VecNormalize has seen {seen}, and takes {clipped.mean():.0%} of the constrained states "
+        f"for so unusual that it clips them (up to {away.max():.3g} standard deviations, "
+        f"clip_obs={normalisation.clip_obs:g}): the network cannot tell them apart, and is steep "
+        "in between. Let it see more before `learn`, by some hundred steps in the environment "
+        "(venv.step), or load statistics (VecNormalize.load)."
+    )
 
 
 def refuse_moving(normalisation: VecNormalize | None) -> None:

@@ -29,7 +29,7 @@ from torch import nn
 
 from handrail._types import Array
 from handrail.errors import InvalidPolicy
-from handrail.policies import DeterministicPolicy, Policy, onto_range
+from handrail.policies import DeterministicPolicy, Policy, limits_of, onto_range
 from handrail.sb3.observations import observed, probes, state_space
 from handrail.sb3.policy import (
     acting_part,
@@ -123,7 +123,7 @@ def _limits(network: BasePolicy) -> tuple[Array, Array]:
     """The lowest and highest action (n_actions,)."""
     space = network.action_space
     assert isinstance(space, gym.spaces.Box)  # Stable-Baselines3 takes no other
-    return space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)
+    return limits_of(space)
 
 
 def _compare(network: SACPolicy | TD3Policy, found: Policy) -> None:

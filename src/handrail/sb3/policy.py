@@ -38,6 +38,7 @@ from handrail.policies import (
     Layers,
     Policy,
     Quantity,
+    limits_of,
     sizes_of,
 )
 from handrail.sb3.normalisation import normalisation_of, raw_policy, refuse_moving
@@ -371,7 +372,8 @@ def _by_distribution(policy: ActorCritic, actor: nn.Module) -> Policy:
             "supported. Leave it at False."
         )
     if type(distribution) is DiagGaussianDistribution:
-        return GaussianPolicy.following(actor, policy.log_std)
+        limits = limits_of(policy.action_space)
+        return GaussianPolicy.following(actor, policy.log_std).clipped_to(limits)
     raise InvalidPolicy(
         f"Constraints speak of the probabilities of discrete actions, or of the means of "
         f"continuous ones with independent noise, but this model acts in {policy.action_space} "
