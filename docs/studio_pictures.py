@@ -44,7 +44,7 @@ _PLACE = """([x, y]) => {
 def studio(browser: Browser, name: str) -> Iterator[Page]:
     """A page on a bundled file, in a folder that is deleted again."""
     with TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "handrail.cli", "studio", name, "--no-browser"]
+        command = [sys.executable, "-m", "handrail", "studio", name, "--no-browser"]
         own = {**os.environ, "XDG_STATE_HOME": folder}
         process = subprocess.Popen(
             command, cwd=folder, env=own, stdout=subprocess.PIPE, text=True, bufsize=1
