@@ -300,13 +300,33 @@ def test_a_layer_by_itself_is_summed_up_and_differentiated(
     np.testing.assert_allclose(slopes, ((units > 0.0) * factors) @ weights, atol=1e-12)
 
 
-def test_weights_that_are_not_opposite_are_pulled_back_one_by_one() -> None:
-    """Two actions have a shorter way, which is theirs alone where their weights add up to 0."""
-    fused = policy_of(4, 2, 300, fused=True).fused()
+@pytest.mark.parametrize(
+    ("n_observations", "n_actions", "width", "n"),
+    [(4, 2, 300, 10), (4, 2, 2049, 40), (8, 4, 2500, 33), (3, 7, 130, 70), (5, 9, 140, 70)],
+)
+def test_weights_that_are_not_balanced_are_pulled_back_one_by_one(
+    n_observations: int, n_actions: int, width: int, n: int
+) -> None:
+    """Those that add up to 0 have a shorter way, where the last action has none of its own."""
+    fused = policy_of(n_observations, n_actions, width, fused=True).fused()
     assert fused is not None
-    states, weights = RNG.normal(size=(10, 4)), RNG.normal(size=10)
-    one, other = np.stack([weights, -weights], axis=1), np.stack([weights, 0.0 * weights], axis=1)
+    states, other = RNG.normal(size=(n, n_observations)), RNG.normal(size=(n, n_actions))
+    one = other - other.mean(axis=1, keepdims=True)
     # What is linear in the weights is so whichever way is taken.
     parts = (fused.pull_back(states, some) for some in (one, other, other - one))
     for short, long, rest in zip(*parts, strict=True):
         np.testing.assert_allclose(short + rest, long, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 32, 33, 200])
+def test_a_pass_knows_what_was_on(n: int) -> None:
+    """However many states a pattern has left, gradients are those of a pass of their own."""
+    fused = policy_of(3, 3, 300, fused=True).fused()
+    assert fused is not None
+    states, weights = RNG.normal(size=(n, 3)), RNG.normal(size=(n, 3))
+    passed = fused.passed(states)
+    np.testing.assert_allclose(passed.raw, fused.raw(states), rtol=1e-12, atol=1e-14)
+    together = passed.pull_back(weights)
+    alone = [fused.pull_back(states[[k]], weights[[k]]) for k in range(n)]
+    for part, own in zip(together, zip(*alone, strict=True), strict=True):
+        np.testing.assert_allclose(part, sum(own), rtol=1e-9, atol=1e-12)

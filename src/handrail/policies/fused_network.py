@@ -23,6 +23,10 @@ from handrail.policies.layers import Layers
 # Of the hidden units of a rough kernel: one part of so many, but no fewer than these.
 _PARTS, _LEAST_UNITS = 16, 256
 
+# Sums over patterns take less time than a pass over the states: not of more directions of the
+# outputs, nor of so few states.
+_MOST_SLOPES, _FEW = 6, 32
+
 # Units of a layer at once, where they are written to memory: 4 MiB, which stay in the cache.
 _BLOCK = 2**19
 
@@ -99,22 +103,18 @@ class FusedNetwork:
 
         return draw_quickly
 
+    def passed(self, states: Array) -> FusedPass:
+        """What the network makes of the states, and how gradients come back from there."""
+        return FusedPass(self._weights, self._flat(states))
+
     def pull_back(self, states: Array, weights: Array) -> tuple[Tensor, ...]:
         """Gradient of Σ_k weights_k · outputs(s_k), one tensor per parameter."""
+        if len(states) > _FEW:
+            return self.passed(states).pull_back(weights)
         from handrail.policies.compiled import passes
 
-        inward, inward_bias, outward, _ = self._weights
-        flat = self._flat(states)
-        if _are_opposite(weights):
-            of_hidden, of_outward = passes.backward_of_difference(
-                inward, inward_bias, outward, flat, weights[:, 0]
-            )
-        else:
-            of_hidden, of_outward = passes.backward(inward, inward_bias, outward, flat, weights)
-        with np.errstate(all="ignore"):  # whoever takes a step refuses what is not finite
-            of_bias = weights.sum(axis=0)
-        parts = of_hidden[:-1].T, of_hidden[-1], of_outward, of_bias
-        return tuple(map(torch.from_numpy, parts))
+        parts = passes.backward(*self._weights[:3], self._flat(states), weights)
+        return _gradient(*parts, weights)
 
     def push_forward(self, states: Array, parts: tuple[Tensor, ...]) -> Array:
         """First-order change of the outputs (n, n_actions) under a change of the parameters."""
@@ -209,6 +209,46 @@ class FusedNetwork:
 
 
 @final
+class FusedPass:
+    """States that a network was shown, for as long as its weights stay.
+
+    Args:
+        weights: of the network.
+        states: (n, n_observations), contiguous.
+
+    Attributes:
+        raw: the network's outputs (n, n_actions).
+    """
+
+    def __init__(self, weights: tuple[Array, Array, Array, Array], states: Array) -> None:
+        from handrail.policies.compiled import passes
+
+        self._weights, self._states = weights, states
+        self.raw, self._patterns = passes.forward_and_patterns(*weights, states)
+
+    def pull_back(self, weights: Array) -> tuple[Tensor, ...]:
+        """Gradient of Σ_k weights_k · outputs(s_k), one tensor per parameter."""
+        return _gradient(*self._of_layers(weights), weights)
+
+    def _of_layers(self, weights: Array) -> tuple[Array, Array]:
+        from handrail.policies.compiled import passes, patterns
+
+        inward, inward_bias, outward, _ = self._weights
+        balanced = _are_balanced(weights)
+        if weights.shape[1] - balanced > _MOST_SLOPES:
+            return passes.backward(inward, inward_bias, outward, self._states, weights)
+        slopes, of_slopes = outward, weights
+        if balanced:  # so the last action counts only in what others are more than it
+            slopes, of_slopes = outward[:-1] - outward[-1], np.ascontiguousarray(weights[:, :-1])
+        of_hidden, of_outward = patterns.backward(
+            inward, inward_bias, slopes, self._states, of_slopes, self._patterns
+        )
+        if balanced:
+            of_outward = np.concatenate([of_outward, -of_outward.sum(axis=0, keepdims=True)])
+        return of_hidden, of_outward
+
+
+@final
 class ReluLayer:
     """Units relu(w · s + b).
 
@@ -260,13 +300,23 @@ class ReluLayer:
         return bool(self._inward.size) and find_spec("numba") is not None
 
 
-def _are_opposite(weights: Array) -> bool:
-    """Whether those of two actions (n, 2) are, as a softmax makes them, to the rounding of all."""
-    if weights.shape[1] != 2:
-        return False
-    with np.errstate(all="ignore"):  # what is not finite is not opposite, either
+def _gradient(of_hidden: Array, of_outward: Array, weights: Array) -> tuple[Tensor, ...]:
+    """One tensor per parameter, of what the passes return."""
+    with np.errstate(all="ignore"):  # whoever takes a step refuses what is not finite
+        of_bias = weights.sum(axis=0)
+    parts = of_hidden[:-1].T, of_hidden[-1], of_outward, of_bias
+    return tuple(map(torch.from_numpy, parts))
+
+
+def _are_balanced(weights: Array) -> bool:
+    """Whether those of all actions (n, n_actions) add up to 0, as a softmax makes them.
+
+    To the rounding of all: of a single action only if nothing is asked of it.
+    """
+    with np.errstate(all="ignore"):  # what is not finite is not balanced, either
         left = np.abs(weights.sum(axis=1)).sum()
-        return bool(left <= 4.0 * np.finfo(np.float64).eps * np.abs(weights).sum())
+        size = np.abs(weights).sum()
+        return bool(weights.shape[1] > 1 and left <= 4.0 * np.finfo(np.float64).eps * size)
 
 
 def _is_laid_out(layers: Layers) -> bool:

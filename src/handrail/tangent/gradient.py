@@ -52,9 +52,9 @@ def pull_back(policy: Policy, states: ArrayLike, weigh: Weigh) -> Gradient:
     """
     fused = policy.fused()
     if fused is not None:
-        batch = np.asarray(states, dtype=np.float64)
-        weights = weigh(policy.head(fused.raw(batch)), slice(0, len(batch)))
-        return Gradient(fused.pull_back(batch, weights))
+        passed = fused.passed(np.asarray(states, dtype=np.float64))
+        weights = weigh(policy.head(passed.raw), slice(0, len(passed.raw)))
+        return Gradient(passed.pull_back(weights))
     parameters, layers = policy.parameters, policy.layers()
     if layers is not None and layers.trainable:
         return _through_layers(policy, layers, states, weigh)

@@ -11,9 +11,15 @@ n_hidden) the last one; both lie by rows. `states` is (n, n_observations).
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from handrail._types import Array
 from handrail.policies.compiled.compilation import compiled
+
+Patterns = NDArray[np.uint16]
+"""(n_patterns, n_hidden): in bit i of row p, whether state 16 p + i switches a unit on."""
+
+STATES_A_PATTERN = 16
 
 _BLOCK = 256  # hidden units at a time
 
@@ -166,9 +172,33 @@ def forward(
     inward: Array, inward_bias: Array, outward: Array, outward_bias: Array, states: Array
 ) -> Array:
     """Logits (n, n_actions)."""
-    n_hidden, n_actions = inward.shape[1], outward.shape[0]
     if states.shape[0] == 1:
         return forward_of_one(inward, inward_bias, outward, outward_bias, states[0])
+    return _forward(inward, inward_bias, outward, outward_bias, states, None)
+
+
+@compiled
+def forward_and_patterns(
+    inward: Array, inward_bias: Array, outward: Array, outward_bias: Array, states: Array
+) -> tuple[Array, Patterns]:
+    """Logits (n, n_actions), and which states switch which units on."""
+    n_patterns = -(-states.shape[0] // STATES_A_PATTERN)
+    patterns = np.zeros((n_patterns, inward.shape[1]), np.uint16)
+    logits = _forward(inward, inward_bias, outward, outward_bias, states, patterns)
+    return logits, patterns
+
+
+@compiled
+def _forward(
+    inward: Array,
+    inward_bias: Array,
+    outward: Array,
+    outward_bias: Array,
+    states: Array,
+    patterns: Patterns | None,
+) -> Array:
+    """Logits; and into patterns that are all zero, if somebody wants them, what is on."""
+    n_hidden, n_actions = inward.shape[1], outward.shape[0]
     fours = _in_fours(states)
     block = np.empty((4, _BLOCK))
     logits = np.empty((fours.shape[0], n_actions))
@@ -178,19 +208,43 @@ def forward(
         for first in range(0, n_hidden, 4 * _BLOCK):
             n = min(4 * _BLOCK, n_hidden - first)
             for k in range(0, fours.shape[0], 4):
-                _add_two_logits_of_four(logits, k, inward, inward_bias, outward, fours, n, first)
+                _add_two_logits_of_four(
+                    logits, patterns, k, inward, inward_bias, outward, fours, n, first
+                )
         return logits[: states.shape[0]]
     for first in range(0, n_hidden, _BLOCK):
         n = min(_BLOCK, n_hidden - first)
         for k in range(0, fours.shape[0], 4):
             _set_units(block, n, inward_bias, fours, k, inward, first)
+            if patterns is not None:
+                _add_bits_of_four(patterns, k, block, n, first)
             _add_products_of_four(logits, k, block, n, outward, first)
     return logits[: states.shape[0]]
 
 
 @compiled
+def _bits_of_four(k: int) -> tuple[np.uint16, np.uint16, np.uint16, np.uint16]:
+    """Those of the states from k on."""
+    bit = 1 << (k % STATES_A_PATTERN)
+    return np.uint16(bit), np.uint16(2 * bit), np.uint16(4 * bit), np.uint16(8 * bit)
+
+
+@compiled
+def _add_bits_of_four(patterns: Patterns, k: int, units: Array, n: int, first: int) -> None:
+    """The bits of units[i, :n] > 0, for four states."""
+    u0, u1, u2, u3 = units[0, :n], units[1, :n], units[2, :n], units[3, :n]
+    own, off = patterns[k // STATES_A_PATTERN, first : first + n], np.uint16(0)
+    e0, e1, e2, e3 = _bits_of_four(k)
+    for j in range(n):
+        on0, on1 = e0 if u0[j] > 0.0 else off, e1 if u1[j] > 0.0 else off
+        on2, on3 = e2 if u2[j] > 0.0 else off, e3 if u3[j] > 0.0 else off
+        own[j] |= on0 | on1 | on2 | on3
+
+
+@compiled
 def _add_two_logits_of_four(
     logits: Array,
+    patterns: Patterns | None,
     k: int,
     inward: Array,
     inward_bias: Array,
@@ -199,7 +253,7 @@ def _add_two_logits_of_four(
     n: int,
     first: int,
 ) -> None:
-    """What n units add to both logits of four states of at most four numbers.
+    """What n units add to both logits of four states of at most four numbers, and their bits.
 
     As `_two_products`, without storing a unit.
     """
@@ -213,12 +267,19 @@ def _add_two_logits_of_four(
     c0, c1, c2, c3 = states[k2, 0], states[k2, 1], states[k2, 2], states[k2, 3]
     d0, d1, d2, d3 = states[k3, 0], states[k3, 1], states[k3, 2], states[k3, 3]
     t0 = t1 = t2 = t3 = v0 = v1 = v2 = v3 = 0.0
+    if patterns is not None:
+        bits, off = patterns[k // STATES_A_PATTERN, first:last], np.uint16(0)
+        e0, e1, e2, e3 = _bits_of_four(k)
     for j in range(n):
         x, x0, x1, x2, x3 = own[j], r0[j], r1[j], r2[j], r3[j]
         h0 = a3 * x3 + (a2 * x2 + (a1 * x1 + (a0 * x0 + x)))
         h1 = b3 * x3 + (b2 * x2 + (b1 * x1 + (b0 * x0 + x)))
         h2 = c3 * x3 + (c2 * x2 + (c1 * x1 + (c0 * x0 + x)))
         h3 = d3 * x3 + (d2 * x2 + (d1 * x1 + (d0 * x0 + x)))
+        if patterns is not None:
+            on0, on1 = e0 if h0 > 0.0 else off, e1 if h1 > 0.0 else off
+            on2, on3 = e2 if h2 > 0.0 else off, e3 if h3 > 0.0 else off
+            bits[j] |= on0 | on1 | on2 | on3
         h0, h1 = 0.0 if h0 < 0.0 else h0, 0.0 if h1 < 0.0 else h1
         h2, h3 = 0.0 if h2 < 0.0 else h2, 0.0 if h3 < 0.0 else h3
         y, z = one[j], other[j]
@@ -296,25 +357,6 @@ def _add_rows_of_four(
 
 
 @compiled
-def _add_rows_where_active(
-    totals: Array, factors: Array, k: int, units: Array, n: int, first: int
-) -> None:
-    """totals[r, first:] += Σ_i factors[r, k + i] where units[i, :n] > 0; else as the one above."""
-    u0, u1, u2, u3 = units[0, :n], units[1, :n], units[2, :n], units[3, :n]
-    for r in range(0, totals.shape[0], 2):
-        s, t = totals[r, first : first + n], totals[r + 1, first : first + n]
-        a, b = factors[r], factors[r + 1]
-        a0, a1, a2, a3 = a[k], a[k + 1], a[k + 2], a[k + 3]
-        b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
-        for j in range(n):
-            on0, on1, on2, on3 = u0[j] > 0.0, u1[j] > 0.0, u2[j] > 0.0, u3[j] > 0.0
-            s[j] += (a0 if on0 else 0.0) + (a1 if on1 else 0.0)
-            s[j] += (a2 if on2 else 0.0) + (a3 if on3 else 0.0)
-            t[j] += (b0 if on0 else 0.0) + (b1 if on1 else 0.0)
-            t[j] += (b2 if on2 else 0.0) + (b3 if on3 else 0.0)
-
-
-@compiled
 def _set_active(units: Array, n: int) -> None:
     """1 for every unit that is on, 0 for every other, of four states."""
     for i in range(4):
@@ -331,30 +373,6 @@ def _switch(units: Array, signals: Array, n: int) -> None:
         for j in range(n):
             signal[j] = signal[j] if unit[j] > 0.0 else 0.0
             unit[j] = 0.0 if unit[j] < 0.0 else unit[j]
-
-
-@compiled
-def sums_where_active(
-    inward: Array, inward_bias: Array, states: Array, coefficients: Array
-) -> Array:
-    """Σ_k coefficients[r, k] over the states that switch a hidden unit on, (m, n_hidden).
-
-    Args:
-        inward: weights, and
-        inward_bias: their biases.
-        states: (n, n_observations).
-        coefficients: (m, n).
-    """
-    n_hidden, m = inward.shape[1], coefficients.shape[0]
-    fours, factors = _in_fours(states), _in_fours(coefficients)
-    result = np.zeros((m + m % 2, n_hidden))
-    block = np.empty((4, _BLOCK))
-    for first in range(0, n_hidden, _BLOCK):
-        n = min(_BLOCK, n_hidden - first)
-        for k in range(0, fours.shape[0], 4):
-            _set_units(block, n, inward_bias, fours, k, inward, first)
-            _add_rows_where_active(result, factors, k, block, n, first)
-    return result[:m]
 
 
 @compiled
@@ -408,38 +426,6 @@ def backward(
             _add_rows_of_four(of_inward, by_observation, k, signals, n, first)
             _add_rows_of_four(of_outward, by_action, k, units, n, first)
     return of_inward[:m], of_outward[:n_actions]
-
-
-@compiled
-def backward_of_difference(
-    inward: Array, inward_bias: Array, outward: Array, states: Array, weights: Array
-) -> tuple[Array, Array]:
-    """`backward` of two actions, where weights (n,) of the first are minus those of the second.
-
-    With m_kj whether state k switches unit j on, all is made of Σ_k m_kj weight_k (state_k, 1),
-    since a unit that is on is an affine function of the state.
-    """
-    n_observations, n_hidden = inward.shape
-    coefficients = np.empty((n_observations + 1, weights.shape[0]))
-    for i in range(n_observations):
-        coefficients[i] = weights * states[:, i]
-    coefficients[n_observations] = weights
-    sums = sums_where_active(inward, inward_bias, states, coefficients)
-    of_outward = np.empty((2, n_hidden))
-    first, second, slope = of_outward[0], of_outward[1], np.empty(n_hidden)
-    own = sums[n_observations]
-    for j in range(n_hidden):
-        slope[j] = outward[0, j] - outward[1, j]
-        first[j] = inward_bias[j] * own[j]
-    for i in range(n_observations):
-        row, total = inward[i], sums[i]
-        for j in range(n_hidden):
-            first[j] += row[j] * total[j]
-            total[j] *= slope[j]
-    for j in range(n_hidden):
-        own[j] *= slope[j]
-        second[j] = -first[j]
-    return sums, of_outward
 
 
 @compiled
