@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from handrail._types import Array
 from handrail.errors import InvalidPolicy, ShapeMismatch
 from handrail.policies.coordinates import Coordinates
-from handrail.policies.fused_network import FusedNetwork
+from handrail.policies.fused_network import FusedNetwork, FusedPass
 from handrail.policies.layer_arrays import LayerArrays
 from handrail.policies.layers import Layers, n_observed
 from handrail.policies.normalisation import Normaliser, normaliser_in
@@ -32,6 +32,8 @@ _NUMBERS_AT_ONCE, _MOST_ROWS = 2**16, 1024
 
 # (n,) indices of discrete actions, or (n, n_actions) continuous ones.
 Actions = NDArray[Any]
+
+_Made = TypeVar("_Made")
 
 
 class Policy(ABC):
@@ -214,12 +216,25 @@ class Policy(ABC):
         else:  # which reads float64 on the CPU: no tensor is needed in between
             batch: Array = np.asarray(states, dtype=np.float64)
             result = self._of_batch(batch, lambda: fused.raw(batch))
-        if np.isfinite(result).all():
-            return result
-        bad = np.flatnonzero(~np.isfinite(result).all(axis=1))
-        raise self._not_finite(np.asarray(states)[bad[0]])
+        self._refuse_not_finite(result, states)
+        return result
 
-    def _of_batch(self, inputs: Tensor | Array, evaluate: Callable[[], Array]) -> Array:
+    def passed(self, states: ArrayLike) -> FusedPass | None:
+        """A compiled pass over a batch, from which gradients come back; None if there is none."""
+        fused = self.fused()
+        if fused is None:
+            return None
+        batch: Array = np.asarray(states, dtype=np.float64)
+        passed = self._of_batch(batch, lambda: fused.passed(batch))
+        self._refuse_not_finite(passed.raw, states)
+        return passed
+
+    def _refuse_not_finite(self, raw: Array, states: ArrayLike) -> None:
+        if not np.isfinite(raw).all():
+            bad = np.flatnonzero(~np.isfinite(raw).all(axis=1))
+            raise self._not_finite(np.asarray(states)[bad[0]])
+
+    def _of_batch(self, inputs: Tensor | Array, evaluate: Callable[[], _Made]) -> _Made:
         """What the network makes of a batch; one that it cannot take is refused in words."""
         if inputs.ndim < 2 or not len(inputs):
             raise ShapeMismatch(

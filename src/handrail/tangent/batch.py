@@ -81,7 +81,8 @@ def policy_gradient(policy: Policy, batch: Batch) -> PolicyGradient:
     """The direction of a plain policy-gradient step: one forward and one backward pass."""
     loss = 0.0
     actions, returns = np.asarray(batch.actions), np.asarray(batch.returns)
-    policy.raw(np.asarray(batch.states)[:1])  # states that do not fit are refused in words
+    if policy.fused() is None:  # which does so itself
+        policy.raw(np.asarray(batch.states)[:1])  # states that do not fit are refused in words
 
     def weigh(outputs: Array, rows: slice) -> Array:
         log_likelihood, gradient = policy.likelihood(outputs, actions[rows])

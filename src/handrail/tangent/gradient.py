@@ -50,9 +50,8 @@ def pull_back(policy: Policy, states: ArrayLike, weigh: Weigh) -> Gradient:
         weigh: called with the outputs (k, n_actions) at consecutive states and which states they
             are; returns their weights w on the raw outputs (k, n_actions).
     """
-    fused = policy.fused()
-    if fused is not None:
-        passed = fused.passed(np.asarray(states, dtype=np.float64))
+    passed = policy.passed(states)
+    if passed is not None:
         weights = weigh(policy.head(passed.raw), slice(0, len(passed.raw)))
         return Gradient(passed.pull_back(weights))
     parameters, layers = policy.parameters, policy.layers()

@@ -88,7 +88,50 @@ def quick_draw(
     Of at most `MOST_OBSERVATIONS` and `MOST_ACTIONS`. A row that is not there is multiplied with
     0, or its product not used, so any other one will do.
     """
-    n, n_actions, n_hidden = state.shape[0], outward_bias.shape[0], rounded.shape[1]
+    n, n_actions = state.shape[0], outward_bias.shape[0]
+    logits = np.zeros(MOST_ACTIONS)
+    if n <= 4 and n_actions == 2:
+        logits[0] = _difference(rounded, state)
+    else:
+        _add_products(logits, rounded, state)
+    logits[n_actions - 1] = 0.0
+    for a in range(n_actions):
+        logits[a] += outward_bias[a] - outward_bias[n_actions - 1]
+    error = float(uncertainty[n])
+    for i in range(n):
+        error += uncertainty[i] * abs(state[i])
+    return _clear_draw(logits[:n_actions], error, uniform)
+
+
+@compiled
+def _difference(rounded: _Rounded, state: Array) -> float:
+    """What the first of two logits is more than the second, of at most four observations."""
+    n, n_hidden = state.shape[0], rounded.shape[1]
+    zero = np.float32(0.0)
+    s0 = np.float32(state[0])
+    s1 = np.float32(state[1]) if n > 1 else zero
+    s2 = np.float32(state[2]) if n > 2 else zero
+    s3 = np.float32(state[3]) if n > 3 else zero
+    last = n - 1
+    r0, r1, r2, r3 = rounded[0], rounded[min(1, last)], rounded[min(2, last)], rounded[min(3, last)]
+    bias, more = rounded[n], rounded[n + 1]
+    total = 0.0
+    for first in range(0, n_hidden, _BLOCK):
+        stop = min(first + _BLOCK, n_hidden)
+        x0, x1, x2, x3 = r0[first:stop], r1[first:stop], r2[first:stop], r3[first:stop]
+        x, y = bias[first:stop], more[first:stop]
+        own = zero
+        for j in range(stop - first):
+            h = x[j] + ((s0 * x0[j] + s1 * x1[j]) + (s2 * x2[j] + s3 * x3[j]))
+            own += y[j] * (zero if h < zero else h)
+        total += float(own)
+    return total
+
+
+@compiled
+def _add_products(logits: Array, rounded: _Rounded, state: Array) -> None:
+    """Add what the logits of all actions but the last are more than that one."""
+    n, n_hidden = state.shape[0], rounded.shape[1]
     zero = np.float32(0.0)
     s0 = np.float32(state[0])
     s1 = np.float32(state[1]) if n > 1 else zero
@@ -98,13 +141,12 @@ def quick_draw(
     s5 = np.float32(state[5]) if n > 5 else zero
     s6 = np.float32(state[6]) if n > 6 else zero
     s7 = np.float32(state[7]) if n > 7 else zero
-    last, end = n - 1, n + n_actions - 1
+    last, end = n - 1, rounded.shape[0] - 1
     r0, r1, r2, r3 = rounded[0], rounded[min(1, last)], rounded[min(2, last)], rounded[min(3, last)]
     r4, r5 = rounded[min(4, last)], rounded[min(5, last)]
     r6, r7 = rounded[min(6, last)], rounded[min(7, last)]
     bias, q0 = rounded[n], rounded[min(n + 1, end)]
     q1, q2 = rounded[min(n + 2, end)], rounded[min(n + 3, end)]
-    logits = np.zeros(MOST_ACTIONS)
     for first in range(0, n_hidden, _BLOCK):
         stop = min(first + _BLOCK, n_hidden)
         x0, x1, x2, x3 = r0[first:stop], r1[first:stop], r2[first:stop], r3[first:stop]
@@ -121,13 +163,6 @@ def quick_draw(
         logits[0] += t0
         logits[1] += t1
         logits[2] += t2
-    logits[n_actions - 1] = 0.0
-    for a in range(n_actions):
-        logits[a] += outward_bias[a] - outward_bias[n_actions - 1]
-    error = float(uncertainty[n])
-    for i in range(n):
-        error += uncertainty[i] * abs(state[i])
-    return _clear_draw(logits[:n_actions], error, uniform)
 
 
 @compiled
