@@ -156,6 +156,9 @@ def _agent(name: str, **settings: Any) -> Reinforce:
     book = with_settings(load_rulebook(name), network={"hidden": [_WIDTH]}, **settings)
     agent = make_agent(book)
     agent.learn(episodes=_WARM_UP, progress_bar=False)
+    # Seldom needed by then, and to compile or load it takes as long as a few episodes.
+    assert isinstance(agent.policy, CategoricalPolicy)  # of both files
+    agent.policy.act(np.zeros(agent.player.spaces[0].shape or ()), np.random.default_rng(0))
     return agent
 
 

@@ -69,6 +69,24 @@ def test_every_pass_is_torchs(n_observations: int, n_actions: int, width: int, n
     )
 
 
+@pytest.mark.parametrize(
+    ("n", "r", "n_actions", "width"), [(1, 1, 2, 1), (7, 1, 2, 257), (9, 3, 5, 300)]
+)
+def test_factors_of_gradients_are_those_of_torch(
+    n: int, r: int, n_actions: int, width: int
+) -> None:
+    policy = policy_of(5, n_actions, width, fused=True)
+    states, weights = RNG.normal(size=(n, 5)), RNG.normal(size=(n, r, n_actions))
+    layers, fused = policy.layers(), policy.fused()
+    assert layers is not None
+    assert fused is not None
+    expected = layers.passes(torch.from_numpy(states), torch.from_numpy(weights))
+    for own, torchs in zip(fused.passes(states, weights), expected, strict=True):
+        assert own.has_bias == torchs.has_bias
+        np.testing.assert_allclose(own.inputs, torchs.inputs, atol=1e-13)
+        np.testing.assert_allclose(own.signals, torchs.signals, atol=1e-13)
+
+
 def test_a_rough_kernel_is_that_of_a_part_of_the_units() -> None:
     whole, part = (policy_of(3, 2, width, fused=True) for width in (600, 256))
     with torch.no_grad():

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from handrail._types import Array
 from handrail.policies.activation import IDENTITY, RELU
-from handrail.policies.layers import Layers
+from handrail.policies.layers import Layers, Passed
 
 # Of the hidden units of a rough kernel: one part of so many, but no fewer than these.
 _PARTS, _LEAST_UNITS = 16, 256
@@ -115,6 +115,22 @@ class FusedNetwork:
 
         parts = passes.backward(*self._weights[:3], self._flat(states), weights)
         return _gradient(*parts, weights)
+
+    def passes(self, states: Array, weights: Array) -> list[Passed]:
+        """Both layers, for functionals weights · outputs: `Layers.passes`, compiled.
+
+        Args:
+            states: (n, *observation_shape).
+            weights: (n, r, n_actions).
+        """
+        from handrail.policies.compiled import passes
+
+        inward, inward_bias, outward, _ = self._weights
+        flat, contiguous = self._flat(states), np.ascontiguousarray(weights)
+        units, signals = passes.both_ways(inward, inward_bias, outward, flat, contiguous)
+        layers = (flat, signals), (units, contiguous)
+        tensors = (map(torch.from_numpy, layer) for layer in layers)
+        return [Passed(inputs, arriving, has_bias=True) for inputs, arriving in tensors]
 
     def push_forward(self, states: Array, parts: tuple[Tensor, ...]) -> Array:
         """First-order change of the outputs (n, n_actions) under a change of the parameters."""

@@ -121,8 +121,13 @@ class Functionals:
         if layers is None:
             return Factoriser(self.policy.module, self._inputs)
 
+        fused = self._fused
+
         def factorise(inputs: Tensor, weights: Tensor) -> list[Factor]:
-            return [OuterFactor(*passed) for passed in layers.passes(inputs, weights)]
+            if fused is None:
+                return [OuterFactor(*passed) for passed in layers.passes(inputs, weights)]
+            passes = fused.passes(inputs.numpy(), weights.numpy())
+            return [OuterFactor(*passed) for passed in passes]
 
         return factorise
 

@@ -429,6 +429,38 @@ def backward(
 
 
 @compiled
+def both_ways(
+    inward: Array, inward_bias: Array, outward: Array, states: Array, weights: Array
+) -> tuple[Array, Array]:
+    """Units, and what arrives at them of functionals weights_kr · logits_k (n, r, n_actions).
+
+    Returns (n, n_hidden), what each unit lets through, and (n, r, n_hidden).
+    """
+    n_hidden, n_actions = inward.shape[1], outward.shape[0]
+    n_states, n_functionals = weights.shape[:2]
+    fours = _in_fours(states)
+    weighed = np.zeros((n_functionals, len(fours), -(-n_actions // 4) * 4))
+    for r in range(n_functionals):
+        weighed[r, :n_states, :n_actions] = weights[:, r]
+    units, signals, nothing = np.empty((4, _BLOCK)), np.empty((4, _BLOCK)), np.zeros(n_hidden)
+    of_units = np.empty((n_states, n_hidden))
+    of_signals = np.empty((n_states, n_functionals, n_hidden))
+    for k in range(0, len(fours), 4):
+        own = min(4, n_states - k)
+        for first in range(0, n_hidden, _BLOCK):
+            n = min(_BLOCK, n_hidden - first)
+            _set_units(units, n, inward_bias, fours, k, inward, first)
+            for r in range(n_functionals):
+                _set_units(signals, n, nothing, weighed[r], k, outward, first)
+                _switch(units, signals, n)
+                for i in range(own):
+                    of_signals[k + i, r, first : first + n] = signals[i, :n]
+            for i in range(own):
+                of_units[k + i, first : first + n] = units[i, :n]
+    return of_units, of_signals
+
+
+@compiled
 def forward_mode(
     inward: Array,
     inward_bias: Array,
