@@ -20,7 +20,7 @@ _NAMES: dict[Arm, str] = {
     "plain": "plain",
     "rail": "rail",
     "reach_10": "rail, reach=10",
-    "advice": "rail, as advice (reach 10, after ten rollouts 0.1)",
+    "advice": "rail, as advice (reach 10, after fifty rollouts 0.1)",
     "cloning": "cloning before",
     "cloning_and_pull": "cloning before, pull during",
     "penalty": "reward penalty",

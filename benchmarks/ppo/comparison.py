@@ -10,7 +10,7 @@ from torch import nn
 
 Arm = Literal["plain", "handrail", "pressure"]
 PRESSURE = 0.1  # of the arm that also pulls inside every minibatch update
-FIRST_SEED = 100  # settings were chosen with seeds below it: none of these decided anything
+FIRST_SEED = 1000  # settings were chosen with seeds below it: none of these decided anything
 
 
 @final

@@ -172,7 +172,7 @@ class Fading(BaseModel):
 # bounds. Of one-sided ones for the former; and for the latter at points, and of regions, one-sided
 # or not (measured: docs/explanation/influence.md).
 ADVICE_ALWAYS = Fading(first=ADVICE, last=ADVICE)
-ADVICE_AT_FIRST = Fading(first=ADVICE, last=0.1, updates=10)
+ADVICE_AT_FIRST = Fading(first=ADVICE, last=0.1, updates=50)
 ADVICE_ONCE = Fading(first=ADVICE, last=LITTLE_REACH)
 LEAST_AT_FIRST = Fading(first=0.01 * LITTLE_REACH, last=LITTLE_REACH)
 LITTLE_ALWAYS = Fading(first=LITTLE_REACH, last=LITTLE_REACH)

@@ -108,11 +108,12 @@ def test_terms_are_refused_at_once() -> None:
 def test_advice_fades_for_learners_with_gentle_updates() -> None:
     keeper = Keeper(fresh(), SPACES, Terms.of(RULES))  # they cover both sides
     reaches = []
-    for _ in range(12):
+    for _ in range(ADVICE_AT_FIRST.updates + 2):
         reaches.append(keeper.reach())
         keeper.learned_from(np.zeros((4, 3)))
     assert reaches[0] == ADVICE_AT_FIRST.first
-    assert reaches[10:] == [ADVICE_AT_FIRST.last] * 2
+    assert reaches[1] < reaches[0]
+    assert reaches[ADVICE_AT_FIRST.updates :] == [ADVICE_AT_FIRST.last] * 2
     one_sided = Keeper(fresh(), SPACES, Terms.of(RULES[:1]))
     assert one_sided.reach() == LITTLE_ALWAYS.first == LITTLE_REACH
     one_sided.learned_from(np.zeros((4, 3)))
