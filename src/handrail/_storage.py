@@ -42,6 +42,7 @@ _READABLE_BY_ALL = 0o666  # less what the user's mask takes away
 _LARGEST_SEALED, _LARGEST_STATE = 2**24, 2**30
 
 # What readers raise when bytes are not what they expect; the last one at JSON nested too deeply.
+_TEXTS = (".yaml", ".yml", ".json")
 _NOT_OURS = (
     SafetensorError,
     ValueError,
@@ -186,6 +187,11 @@ def load_state(path: Path) -> tuple[dict[str, NDArray[Any]], State]:
         digest = state.pop("sha256")
         same = digest == digest_of(tensors, state) and _pack(tensors, state) == content
     except _NOT_OURS as error:
+        if path.suffix in _TEXTS:
+            raise InvalidRun(
+                f"{path} is a text, such as a constraint file, but what is asked for here is a run "
+                "or a policy. Constraints are named by --constraints."
+            ) from error
         raise InvalidRun(
             f"{path} is not a file that Handrail wrote, or it is damaged ({error})."
         ) from error

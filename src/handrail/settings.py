@@ -233,8 +233,8 @@ class _LearningSettings(BaseModel, ABC):
     reach: Reach = "auto"
     """How far exact enforcement may move the policy where no constraint speaks: 0 (only where I
     said) to 10 (take it as advice for everywhere); {first: 10, last: 0.001, updates: 20} fades as
-    experience arrives. auto is 10 where the constraints cover both sides of a choice, and 0.001
-    where they do not (with regions among them 0.0001 before the first step)."""
+    experience arrives. auto is 10 where the constraints cover both sides of a choice, and where
+    they do not 0.00001 before the first step and 0.001 from then on."""
     objective: Objective = "returns"
     """What the safe returns of one_step keep small: the returns (the paper) or the change of the
     network (parameters)."""
@@ -275,6 +275,24 @@ def _layers_in_full(value: Any) -> Any:
     return [value] if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def _kind_of_scale(value: Any) -> str | None:
+    """Which of the two it is meant to be; None of what is no scale at all."""
+    if isinstance(value, Mapping):
+        return "sizes"
+    return "auto" if value == "auto" else None
+
+
+_Scale = Annotated[
+    Annotated[dict[str, Annotated[float, Field(gt=0.0)]], Tag("sizes")]
+    | Annotated[Literal["auto"], Tag("auto")],
+    Discriminator(
+        _kind_of_scale,
+        custom_error_type="scale",
+        custom_error_message="expected typical sizes by name, such as {x_dot: 2}, or auto",
+    ),
+]
+
+
 @final
 class Network(BaseModel):
     """A fully connected network."""
@@ -298,7 +316,7 @@ class Network(BaseModel):
     std_varies: bool = False
     """Of continuous actions: let their standard deviation depend on the state, and learn it; from
     0.1 to 2 times `std`, unless `std_range` says otherwise."""
-    scale: Literal["auto"] | dict[str, Annotated[float, Field(gt=0.0)]] = {}
+    scale: _Scale = {}
     """The typical size of observations that are far from 1, by name, or auto for half the ranges of
     the observation space: the network's first layer divides by it."""
     centre: dict[str, float] = {}

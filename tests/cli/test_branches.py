@@ -89,6 +89,18 @@ def test_what_a_file_says(rules: Rulebook) -> None:
     VALIDATOR.validate(json.loads(json.dumps(rules.source.data)))
 
 
+def test_a_run_names_the_modules_of_an_environment_that_its_file_cannot_be_read_without(
+    rules: Rulebook, handrail: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Run.create(tmp_path / "run", rules, ["tests.support.environments"])
+    monkeypatch.delitem(gym.registry, CAR)
+    code, _, error = handrail("resume", tmp_path / "run")
+    assert code == 2
+    assert f"Gymnasium knows no environment '{CAR}'" in error
+    typed = f"handrail resume {tmp_path / 'run'} --import tests.support.environments"
+    assert error.endswith(f"Type: {typed}")
+
+
 def test_every_verb_of_the_command_line(file: Path, handrail: Caller, tmp_path: Path) -> None:
     more = ("--import", "tests.support.environments")
     code, out, error = handrail("check", file, *more)

@@ -250,7 +250,7 @@ def test_what_is_no_policy(run: Run, edit: Edits, tmp_path: Path) -> None:
     rules.write_text(STRICTER)
     rest = ("--constraints", rules, "-o", tmp_path / "edited.safetensors")
     assert "There is no " in edit(tmp_path / "missing.safetensors", *rest)[2]
-    assert "not a file that Handrail wrote" in edit(rules, *rest)[2]
+    assert "is a text, such as a constraint file, but what is asked" in edit(rules, *rest)[2]
     assert "holds no run" in edit(tmp_path, *rest)[2]
     group = tmp_path / "group"
     for seed in (4, 5):

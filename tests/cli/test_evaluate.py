@@ -153,3 +153,11 @@ def test_the_best_policy_of_a_run(handrail: Caller, tmp_path: Path) -> None:
     code, _, error = handrail("evaluate", tmp_path / "agent.safetensors", "--best")
     assert code == 2
     assert "Only a run keeps its best policy beside its last" in error
+
+
+def test_a_constraint_file_in_the_place_of_a_run(handrail: Caller, tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text(TEXT)
+    code, _, error = handrail("evaluate", tmp_path / "rules.yaml")
+    assert code == 2
+    assert "is a text, such as a constraint file, but what is asked for here is a run or" in error
+    assert "Constraints are named by --constraints" in error

@@ -71,7 +71,7 @@ def test_ctrl_c_stops_after_the_update_and_resume_continues(tmp_path: Path) -> N
     process.send_signal(signal.SIGINT)
     out, error = process.communicate(timeout=300)
     assert process.returncode == 130, error
-    assert "Continue with: handrail resume group" in out
+    assert "Continue with: handrail resume group --import tests.runs.test_run" in out
     run = Run.open(tmp_path / "group" / "seed-4")
     done = len(run.records())
     assert done == run.agent().episodes > 0
@@ -129,7 +129,7 @@ def test_ctrl_c_ends_environments_that_hang_and_says_where(tmp_path: Path, n_run
             "environment HangsInEpisode5-v0. What was learned before it is kept." in error
         )
         assert Run.open(tmp_path / "group" / f"seed-{seed}").agent().episodes == 5
-    assert "Continue with: handrail resume group" in out
+    assert "Continue with: handrail resume group --import tests.runs.test_run" in out
 
 
 @INTERRUPTS

@@ -113,3 +113,11 @@ def test_what_is_refused(changed: dict[str, object], message: str) -> None:
 def test_a_step_that_is_not_affine_in_the_action_is_refused() -> None:
     with pytest.raises(InvalidConstraint, match="is not affine in a"):
         hr.sampled_barrier("d**2", {"d": "d + a"}, 0.1, BOX, observations=NAMES, actions=["a"])
+
+
+def test_an_h_that_no_action_moves_is_refused_in_words() -> None:
+    """The classic mistake: of a cart that is pushed, h of its position alone."""
+    with pytest.raises(InvalidConstraint, match=r"h depends on nothing that the action moves at"):
+        hr.barrier(
+            "1 - s*s", {"s": "v"}, {"v": "3"}, 3.0, hr.Points([0.0, 0.0]), observations=["s", "v"]
+        )

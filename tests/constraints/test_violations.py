@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 import handrail as hr
-from handrail.constraints import expand, violations_together
-from tests.conftest import small_policy
+from handrail.constraints import concatenate, expand, violations_together
+from handrail.constraints.violations import measure_rows
+from tests.conftest import small_policy, spaces
 
 
 def policy_with_probabilities(*probabilities: float) -> hr.CategoricalPolicy:
@@ -100,3 +101,17 @@ def test_several_regions_in_one_pass_are_each_by_itself() -> None:
         rows = one.rows_at(states)
         each = rows.violations_of(policy).reshape(len(states), -1).max(axis=1)
         assert violations.tobytes() == each.tobytes()
+
+
+def test_what_was_met_several_times_is_shown_once() -> None:
+    """Corners of boxes are drawn again and again."""
+    states = np.repeat([[1.0, 1.0], [0.0, 0.5]], 30, axis=0)
+    policy = hr.CategoricalPolicy.mlp(spaces(2, 2), [8], seed=0)
+    rules = [
+        hr.AtLeast(bound, 1, hr.Box([0.0, 0.0], [1.0, 1.0]), f"{bound}") for bound in (0.8, 0.9)
+    ]
+    rows = concatenate([rule.rows_at(states, 2) for rule in rules])
+    measured = measure_rows(policy, rows)
+    assert len(measured) == 120
+    assert measured.table().row_count == 4  # two states, of which two constraints speak
+    assert measured.table(at_most=3).row_count == 3

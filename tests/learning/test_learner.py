@@ -16,6 +16,7 @@ from handrail._storage import load_state, save_state
 from handrail._types import Array
 from handrail.errors import (
     InvalidArgument,
+    InvalidPolicy,
     InvalidRulebook,
     UnsatisfiedConstraints,
 )
@@ -207,3 +208,15 @@ class TestOtherConstraintsThanTheSavedOnes:
         save_state(path, altered, state)
         agent = Reinforce.load(path)
         assert hr.measure(agent.policy, [constraint]).worst_violation <= 1e-6
+
+
+def test_what_is_no_policy_is_refused_in_words() -> None:
+    """Rules in the place of the policy, or a bare network: the first mistake of all."""
+    rules = [hr.AtLeast(0.9, 1, hr.Points([0.0, 0.0, 0.2, 0.1]))]
+    named = r"Expected a policy, but got {}\. Wrap a torch .*Reinforce\(env, constraints=\[…\]\)"
+    for given in (rules, "cartpole", torch.nn.Linear(4, 2)):
+        with pytest.raises(InvalidPolicy, match=named.format(type(given).__name__)):
+            hr.Reinforce("CartPole-v1", given)  # type: ignore[arg-type]
+    agent = hr.Reinforce("CartPole-v1", hr.CategoricalPolicy.mlp(gym.make("CartPole-v1"), [4]))
+    with pytest.raises(InvalidArgument, match=r"callbacks is a list of functions .* got \[3\]"):
+        agent.learn(1, callbacks=[3])  # type: ignore[list-item]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
@@ -18,7 +19,7 @@ from handrail.tangent.batch import policy_gradient
 from handrail.tangent.gradient import push_forward
 from tests.conftest import spaces
 
-pytest.importorskip("numba")
+Dispatcher = pytest.importorskip("numba").core.dispatcher.Dispatcher
 RNG = np.random.default_rng(0)
 
 
@@ -348,3 +349,25 @@ def test_a_pass_knows_what_was_on(n: int) -> None:
     alone = [fused.pull_back(states[[k]], weights[[k]]) for k in range(n)]
     for part, own in zip(together, zip(*alone, strict=True), strict=True):
         np.testing.assert_allclose(part, sum(own), rtol=1e-9, atol=1e-12)
+
+
+def test_compiled_functions_call_those_of_their_own_file_only() -> None:
+    """What numba keeps on the disk is renewed with the file of the function, and no other."""
+    names = [f"handrail.policies.compiled.{one}" for one in ("passes", "patterns", "quick_draw")]
+    for name in [*names, "handrail.proof._cell_bounds"]:
+        module = import_module(name)
+        own = {key: one for key, one in vars(module).items() if isinstance(one, Dispatcher)}
+        assert own
+        assert {one.py_func.__module__ for one in own.values()} == {name}
+
+
+@pytest.mark.parametrize("n", [20, 40])
+def test_a_gradient_of_what_is_no_number_is_none(n: int) -> None:
+    """However many states there are: nothing is left out in silence."""
+    policy = policy_of(3, 2, 50, fused=True)
+    states, weights = RNG.normal(size=(n, 3)), RNG.normal(size=(n, 2))
+    states[5, 1] = np.nan
+    fused = policy.fused()
+    assert fused is not None
+    of_inward, *_ = fused.pull_back(states, weights)
+    assert of_inward.isnan().any()

@@ -12,6 +12,7 @@ from scipy.stats import chisquare
 from torch import Tensor, nn
 
 import handrail as hr
+from handrail.errors import InvalidPolicy
 from handrail.policies import ACTIVATIONS
 from tests.conftest import small_policy, spaces
 
@@ -290,3 +291,11 @@ def test_a_bare_module_is_refused_with_the_remedy() -> None:
     ):
         hr.enforce(nn.Linear(3, 2), [hr.AtLeast(0.9, 0, hr.Points(STATES[0]))])  # type: ignore[arg-type]
     assert repr(small_policy()) == "CategoricalPolicy(Sequential, 227 trainable parameters)"
+
+
+def test_a_network_that_ends_in_a_softmax_of_its_own_is_refused() -> None:
+    inside = nn.Sequential(nn.Linear(4, 2), nn.Sequential(nn.Softmax(dim=-1)))
+    with pytest.raises(
+        InvalidPolicy, match=r"ends in Softmax, .* takes logits .* Leave that layer"
+    ):
+        hr.CategoricalPolicy(inside)

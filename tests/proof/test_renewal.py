@@ -273,3 +273,35 @@ def test_few_cells_say_nothing_of_other_networks() -> None:
         said = renewal.of_few_cells(policy, cells=500)
         assert not said.certificates
         assert not said.suspects
+
+
+@compiled_only
+def test_regions_that_vary_in_other_coordinates_do_not_share_vertices() -> None:
+    """Together each of their cells would have 2 ** 12 of them; alone it has 2 ** 6."""
+    policy = hr.CategoricalPolicy.mlp(spaces(12, 2), hidden=[40], seed=0)
+    ends = np.repeat(
+        [[0.2, 0.0], [0.0, 0.2]], 6, axis=1
+    )  # of what varies, in the one and the other
+    states = np.random.default_rng(0).uniform(-ends[:, None], ends[:, None], (2, 5000, 12))
+    bounds = policy.probabilities(states.reshape(-1, 12))[:, 0].reshape(2, -1).min(axis=1) - 0.05
+    both = [
+        hr.AtLeast(float(bounds.min()), action=0, where=hr.Box(-one, one), name=f"{number}")
+        for number, one in enumerate(ends)
+    ]
+    assert Renewal(both).of_few_cells(policy, cells=3000).certificates.keys() == {0, 1}
+
+
+@compiled_only
+def test_what_is_asked_together_does_not_depend_on_when_it_was_asked_first() -> None:
+    """Of three actions the linear bound of a margin depends on biases; the margin does not."""
+    boxes = [hr.Box([low, -0.5], [low + 0.2, 0.5]) for low in (-0.8, 0.1, 0.5)]
+    rules = [hr.AtLeast(0.05, {0: 1.0, 1: 0.5}, box, f"{n}") for n, box in enumerate(boxes)]
+    policy = hr.CategoricalPolicy.mlp(spaces(2, 3), hidden=[60], seed=0)
+    early, late = Renewal(rules), Renewal(rules)
+    early.of_few_cells(policy, cells=500)
+    with torch.no_grad():
+        policy.parameters[-1].add_(torch.tensor([0.3, -0.2, 0.1], dtype=torch.float64))
+    late.recall(early.memory())
+    said = [one.of_few_cells(policy, cells=500).certificates for one in (early, late)]
+    assert said[0].keys() == said[1].keys() == {0, 1, 2}
+    assert [one.lowest for one in said[0].values()] == [one.lowest for one in said[1].values()]

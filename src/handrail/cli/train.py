@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,7 +180,9 @@ def _learn(
         )
     elif page is not None:
         say(f"Report: {page}")
-    end(outcome.stopped, failures, f"handrail resume {group}", manner.json)
+    imports = [word for module in runs[0].modules for word in ("--import", module)]
+    again = shlex.join(["handrail", "resume", str(group), *imports])
+    end(outcome.stopped, failures, again, manner.json)
 
 
 def end(stopped: bool, failures: Sequence[str], again: str, json: bool) -> None:

@@ -106,6 +106,12 @@ class BarrierCondition:
         disturbance: Mapping[str, float],
     ) -> BarrierCondition:
         unknown = range(len(observations), len(observations) + len(disturbance))
+        if all(one.number == 0.0 for one in weights):
+            raise InvalidConstraint(
+                "barrier: h depends on nothing that the action moves at once, so no action keeps "
+                "it. Choose an h in which what the action moves has a part: of a cart that is "
+                "pushed, its speed as well as its position."
+            )
         for one in weights:
             if any(one.depends_on(index) for index in unknown):
                 raise InvalidConstraint(

@@ -71,11 +71,11 @@ class Violations:
         return int((self.violations > tolerance).sum())
 
     def table(self, at_most: int = _SHOWN) -> Table:
-        """A rich table of the worst rows."""
+        """A rich table of the worst rows; what was met several times, as corners are, once."""
         table = Table(title=self._headline(), title_justify="left")
         for column in _COLUMNS:
             table.add_column(column, justify="left" if column == "constraint" else "right")
-        for i in range(min(at_most, len(self))):
+        for i in self._different(at_most):
             style = "red" if self.violations[i] > 0.0 else None
             cells = (Text(visible(cell)) for cell in self._cells(i))  # names are no markup
             table.add_row(*cells, style=style)
@@ -91,7 +91,7 @@ class Violations:
         return f"<Violations: {self._headline()}>"
 
     def _repr_html_(self) -> str:
-        rows = [self._cells(i) for i in range(min(_SHOWN, len(self)))]
+        rows = [self._cells(i) for i in self._different(_SHOWN)]
         return html_table(self._headline(), rows, _COLUMNS, self._rest(_SHOWN))
 
     def _headline(self) -> str:
@@ -99,6 +99,16 @@ class Violations:
         if worst > 0.0:
             return f"{self.broken()} of {rows} beyond their bounds, by up to {worst:.2g}"
         return f"{rows} within their bounds, the nearest by {-worst:.2g}"
+
+    def _different(self, at_most: int) -> list[int]:
+        """The first rows of which no two say the same of one state."""
+        seen: dict[tuple[object, ...], int] = {}
+        for i, label in enumerate(self.labels):
+            bounds = float(self.lower[i]), float(self.upper[i])
+            seen.setdefault((label.partition(" [")[0], self.states[i].tobytes(), *bounds), i)
+            if len(seen) == at_most:
+                break
+        return list(seen.values())
 
     def _rest(self, shown: int) -> str:
         left = len(self) - shown

@@ -104,7 +104,7 @@ class Learner(ABC):
         given = constraints_of(constraints, spaces)
         if given:
             refuse_unfollowed(self.player.env)
-        self._shown = _fresh_policy(spaces, settings.seed) if policy is None else policy
+        self._shown = _fresh_policy(spaces, settings.seed) if policy is None else _checked(policy)
         self.policy = self._raw_policy()
         check_fit(self.policy, spaces)
         _refuse_what_draws_nothing(self.policy)
@@ -203,8 +203,11 @@ class Learner(ABC):
             One record per episode.
         """
         goal = goal_of(episodes, timesteps)
-        if callable(callbacks):
-            raise InvalidArgument("callbacks is a list of functions: callbacks=[your_function].")
+        if callable(callbacks) or not all(map(callable, callbacks)):
+            raise InvalidArgument(
+                "callbacks is a list of functions of (agent, record, seconds): "
+                f"callbacks=[your_function], but got {callbacks!r}."
+            )
         first_episode, first_step = self.episodes, self.steps
         records: list[Record] = []
         done, going = 0, True
@@ -500,6 +503,16 @@ def _refuse_what_draws_nothing(policy: Policy) -> None:
             "by. Give its network chance: GaussianPolicy(module, std) around actions, "
             "CategoricalPolicy(module) over logits."
         )
+
+
+def _checked(policy: Policy) -> Policy:
+    if isinstance(policy, Policy):
+        return policy
+    raise InvalidPolicy(
+        f"Expected a policy, but got {type(policy).__name__}. Wrap a torch module: "
+        "CategoricalPolicy(module), or GaussianPolicy(module, std) for continuous actions. What "
+        "it is to obey is named: Reinforce(env, constraints=[…])."
+    )
 
 
 def _fresh_policy(spaces: Spaces, seed: int) -> Policy:

@@ -47,11 +47,11 @@ def goal_of(episodes: int | None, timesteps: int | None) -> Goal:
 
 
 def in_brief(records: Sequence[Record]) -> str:
-    """The average score of the last episodes and the worst violation, for one line."""
+    """The average score of the last episodes and the violation left now, for one line."""
     recent = [record.score for record in records[-100:]]
     text = f"score {sum(recent) / len(recent):.1f}"
     violation = records[-1].violation_after
-    return text if violation is None else f"{text}, worst violation {violation:+.0e}"
+    return text if violation is None else f"{text}, violation now {violation:+.0e}"
 
 
 @contextmanager

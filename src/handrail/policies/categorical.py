@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from handrail._types import Array, Indices
-from handrail.errors import ShapeMismatch
+from handrail.errors import InvalidPolicy, ShapeMismatch
+from handrail.policies.layers import last_layer
 from handrail.policies.network import Given, architecture_of
 from handrail.policies.policy import Actions, Policy
 from handrail.policies.quantity import PROBABILITY, Quantity
@@ -63,6 +64,14 @@ class CategoricalPolicy(Policy):
         architecture = architecture_of(hidden, activation, dtype)
         given = Given(input_scaling(observations, scale, centre, architecture.precision))
         return cls(architecture.build_with(given, observations.shape, int(actions.n), seed))
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__(module)
+        if isinstance(last_layer(module), nn.Softmax):
+            raise InvalidPolicy(
+                "The network ends in Softmax, so it returns probabilities, where a "
+                "CategoricalPolicy takes logits and has a softmax of its own. Leave that layer out."
+            )
 
     def with_module(self, module: nn.Module) -> CategoricalPolicy:
         """The softmax over another network."""

@@ -71,9 +71,9 @@ class FusedNetwork:
 
     def draw(self, state: Array, uniform: float) -> int:
         """An action for one state, by a uniform number; -1 if the logits are not finite."""
-        from handrail.policies.compiled import quick_draw as draws
+        from handrail.policies.compiled import passes
 
-        return draws.draw(*self._weights, self._flat(state[None])[0], uniform)
+        return passes.draw(*self._weights, self._flat(state[None])[0], uniform)
 
     def drawer(
         self, uniform: Callable[[], float], draw: Callable[[Array, float], int]
@@ -251,7 +251,8 @@ class FusedPass:
 
         inward, inward_bias, outward, _ = self._weights
         balanced = _are_balanced(weights)
-        if weights.shape[1] - balanced > _MOST_SLOPES:
+        # A unit that is NaN has no bit in a pattern, and nothing that is not finite may get lost.
+        if weights.shape[1] - balanced > _MOST_SLOPES or not np.isfinite(self.raw).all():
             return passes.backward(inward, inward_bias, outward, self._states, weights)
         slopes, of_slopes = outward, weights
         if balanced:  # so the last action counts only in what others are more than it

@@ -300,6 +300,13 @@ def first_layer(module: nn.Module) -> nn.Module:
             return module
 
 
+def last_layer(module: nn.Module) -> nn.Module:
+    """Of nested sequences, what comes last; any other module is one layer."""
+    while type(module) is nn.Sequential and len(module):
+        module = module[-1]
+    return module
+
+
 def n_observed(module: nn.Module) -> int | None:
     """How many numbers a network takes, where its first layer tells."""
     first = first_layer(module)

@@ -107,9 +107,10 @@ class Policy(ABC):
 
     @abstractmethod
     def actor(self, rng: np.random.Generator) -> Callable[[Array], Any]:
-        """Draws an action for one observation after the other, by the policy as it is now.
+        """Draws an action for one observation after the other.
 
-        The generator is its own from now on: it may draw ahead.
+        For as long as the weights stay as they are now. The generator is its own from now on: it
+        may draw ahead.
         """
 
     @abstractmethod

@@ -154,6 +154,11 @@ class SoftmaxMargin(UniformMargin):
         return cls(threshold, sign, coefficients, has_neutral)
 
     @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for margins that are the same, and for no others."""
+        return "softmax", self.threshold, self.sign, self.coefficients.tobytes(), self.has_neutral
+
+    @property
     def positive(self) -> Indices:
         """Actions that help."""
         return np.flatnonzero(self.coefficients > 0.0)
@@ -265,6 +270,11 @@ class LinearMargin(UniformMargin):
     sign: float
     weights: Array
     can_break: bool = True
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for margins that are the same, and for no others."""
+        return "linear", self.threshold, self.sign, self.weights.tobytes(), self.can_break
 
     @classmethod
     def of(cls, weights: Array, threshold: float, sign: float) -> LinearMargin:

@@ -29,7 +29,7 @@ from handrail.proof.branch_and_bound import Budget, Leaves
 from handrail.proof.certificate import Certificate
 from handrail.proof.extent import Extent
 from handrail.proof.judgement import MANY_VERTICES, VERTEX_BOUND, Judgement, certify_from
-from handrail.proof.margin import UniformMargin
+from handrail.proof.margin import LinearMargin, SoftmaxMargin, UniformMargin
 from handrail.proof.question import Question, provable_layers
 from handrail.proof.rounding import FLOAT64, Rounding, arithmetic_of, float32_is_whole
 from handrail.proof.vertex_bound import BoundedCells, CellCorners, VertexBound, together
@@ -157,10 +157,11 @@ class Renewal:
             asked = self._asked[index]
             fits = len(cells) <= most and cells.n_vertices <= MANY_VERTICES
             if asked is not None and fits:
-                shape = cells.simplex.shape[1:], *cells.simplex_coordinates.tolist()
-                groups.setdefault((asked.key, *shape), []).append(
-                    _GroupedCells(index, asked, cells)
-                )
+                # Together in what varies, too: each cell of a group has the vertices of all.
+                inside, around = cells.simplex_coordinates, cells.box_coordinates
+                shape = cells.simplex.shape[1:], inside.tobytes(), around.tobytes()
+                member = _GroupedCells(index, asked, cells)
+                groups.setdefault((asked.key, *shape), []).append(member)
         # The cells are mostly those of the last time.
         last = self._groups
         return {
@@ -207,14 +208,17 @@ class _AskedMargin:
     Attributes:
         margin: what must be positive.
         name: what a certificate calls the worst value.
-        key: the same for constraints with the same margin.
         template: a certificate that lacks all that was proven.
     """
 
-    margin: UniformMargin
+    margin: SoftmaxMargin | LinearMargin
     name: str
-    key: tuple[bytes, ...]
     template: Certificate
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The same for constraints with the same margin."""
+        return self.name, *self.margin.key
 
     @classmethod
     def of(
@@ -242,12 +246,10 @@ class _AskedMargin:
         if len(sides) != 1 or len(sides[0]) != 1:
             return None
         side = sides[0][0]
-        if not isinstance(side.margin, UniformMargin) or side.margin.functions:
+        if not isinstance(side.margin, SoftmaxMargin | LinearMargin):
             return None
-        differences, constants = side.margin.differences(layers.biases[-1])
-        key = differences.tobytes(), constants.tobytes(), side.name.encode()
         template = Judgement(question).certified({}, VERTEX_BOUND, cells=0)
-        return _AskedMargin(side.margin, side.name, key, template)
+        return _AskedMargin(side.margin, side.name, template)
 
     def certificate(
         self, leaves: Leaves, rounding: float, cells: int, seconds: float

@@ -52,6 +52,7 @@ _TERMS = {
 T = TypeVar("T")
 _SELECTION: KeyPath = ("settings", "selection")
 _REACH: KeyPath = ("settings", "reach")
+_SCALE: KeyPath = ("settings", "network", "scale")
 
 # In pydantic's paths the strategy follows on the key, whether the file names it or not.
 _STRATEGIES: dict[str, type[BaseModel]] = {
@@ -184,6 +185,8 @@ def _path(finding: Mapping[str, Any]) -> KeyPath:
         return _SELECTION + path[3:]
     if path[:3] == (*_REACH, "fading"):
         return _REACH + path[3:]
+    if path[:4] == (*_SCALE, "sizes"):
+        return _SCALE + path[4:]
     return path
 
 
@@ -239,7 +242,7 @@ def _inside(path: KeyPath) -> str:
 def _choices(finding: Mapping[str, Any]) -> list[str]:
     if finding["type"] == "selection":
         return list(_STRATEGIES)
-    if finding["type"] == "reach":
+    if finding["type"] in ("reach", "scale"):
         return ["auto"]
     return re.findall(r"'([^']*)'", str(finding.get("ctx", {}).get("expected", "")))
 

@@ -124,8 +124,10 @@ class Run:
         """A run that was started before, its files checked."""
         path = Path(folder)
         configuration = Configuration.read(path)
-        rulebook = read_constraints(path, configuration)
-        return cls(path, rulebook, tuple(configuration.modules or ()))
+        modules = tuple(configuration.modules or ())
+        with _naming(modules):  # what a file says of shapes and names only its environment knows
+            rulebook = read_constraints(path, configuration)
+        return cls(path, rulebook, modules)
 
     @property
     def seed(self) -> int:
@@ -173,7 +175,7 @@ class Run:
 
     def make_environment(self, render_mode: str | None = None) -> gym.Env[Any, Any]:
         """As its constraint file describes it; modules that register it are named, not imported."""
-        with self._naming_the_modules():
+        with _naming(self.modules):
             return self.rulebook.make_environment(render_mode)
 
     def agent(self) -> Learner:
@@ -318,22 +320,8 @@ class Run:
             )
 
     def _made(self, checkpoint: Checkpoint | None = None) -> Learner:
-        with self._naming_the_modules():
+        with _naming(self.modules):
             return make_agent(self.rulebook, checkpoint)
-
-    @contextmanager
-    def _naming_the_modules(self) -> Iterator[None]:
-        try:
-            yield
-        except InvalidRulebook as error:
-            if not self.modules:
-                raise
-            options = " ".join(f"--import {one}" for one in self.modules)
-            raise ModulesNotImported(
-                f"{error} This run was started with {options}: if you trust that code, say so "
-                "again (a run imports nothing by itself).",
-                self.modules,
-            ) from error
 
     def _save(self, agent: Learner, log: MetricsLog, best: BestKeeper) -> None:
         path = _checkpoint_path(self.folder, agent.episodes)
@@ -343,6 +331,22 @@ class Run:
             _write_checkpoint(path, agent.checkpoint(), log.position())
             for old in self.checkpoints()[:-_KEPT]:
                 old.unlink()
+
+
+@contextmanager
+def _naming(modules: Sequence[str]) -> Iterator[None]:
+    """Whoever misses the environment inside is told which modules register it."""
+    try:
+        yield
+    except InvalidRulebook as error:
+        if not modules:
+            raise
+        options = " ".join(f"--import {one}" for one in modules)
+        raise ModulesNotImported(
+            f"{error} This run was started with {options}: if you trust that code, say so "
+            "again (a run imports nothing by itself).",
+            modules,
+        ) from error
 
 
 def make_agent(rulebook: Rulebook, checkpoint: Checkpoint | None = None) -> Reinforce:

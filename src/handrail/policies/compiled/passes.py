@@ -317,6 +317,32 @@ def forward_of_one(
 
 
 @compiled
+def draw(
+    inward: Array,
+    inward_bias: Array,
+    outward: Array,
+    outward_bias: Array,
+    state: Array,
+    uniform: float,
+) -> int:
+    """An action drawn from the softmax with one uniform number; -1 if the logits are not finite."""
+    weights = forward_of_one(inward, inward_bias, outward, outward_bias, state)[0]
+    highest = weights.max()
+    total = 0.0
+    for a in range(weights.shape[0]):
+        weights[a] = np.exp(weights[a] - highest)
+        total += weights[a]
+    if not total >= 1.0:  # NaN: exp(0) = 1 is one of the summands of anything sound
+        return -1
+    remaining = uniform * total
+    for a in range(weights.shape[0]):
+        remaining -= weights[a]
+        if remaining < 0.0:
+            return a
+    return int(np.argmax(weights))  # rounding: the draw fell on the upper end of the sum
+
+
+@compiled
 def _two_products(
     inward: Array, inward_bias: Array, outward: Array, state: Array
 ) -> tuple[float, float]:

@@ -3,8 +3,8 @@
 What an action takes is the time in which the weights are read. Weights in float32 are half as much
 to read, and by far most draws are so clear that they decide them: `quick_draw` knows how far its
 logits can be from those in float64, and whether any in between would have drawn another action.
-Where that is so, it leaves the draw to `draw`. So the actions are those of the float64 network, all
-of them.
+Where that is so, it leaves the draw to `passes.draw`. So the actions are those of the float64
+network, all of them.
 
 Shapes: as in `passes`; `rounded` is (n_observations + n_actions, n_hidden) float32: the rows of
 `inward`, the biases, and what the rows of `outward` are more than the last of them, as a softmax
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from handrail._types import Array
 from handrail.policies.compiled.compilation import compiled
-from handrail.policies.compiled.passes import forward_of_one
 
 MOST_OBSERVATIONS, MOST_ACTIONS = 8, 4  # of `quick_draw`, which has them all in one loop
 
@@ -186,29 +185,3 @@ def _clear_draw(logits: Array, error: float, uniform: float) -> int:
         if not remaining > margin:  # NaN, too
             return _UNSURE
     return _UNSURE
-
-
-@compiled
-def draw(
-    inward: Array,
-    inward_bias: Array,
-    outward: Array,
-    outward_bias: Array,
-    state: Array,
-    uniform: float,
-) -> int:
-    """An action drawn from the softmax with one uniform number; -1 if the logits are not finite."""
-    weights = forward_of_one(inward, inward_bias, outward, outward_bias, state)[0]
-    highest = weights.max()
-    total = 0.0
-    for a in range(weights.shape[0]):
-        weights[a] = np.exp(weights[a] - highest)
-        total += weights[a]
-    if not total >= 1.0:  # NaN: exp(0) = 1 is one of the summands of anything sound
-        return -1
-    remaining = uniform * total
-    for a in range(weights.shape[0]):
-        remaining -= weights[a]
-        if remaining < 0.0:
-            return a
-    return int(np.argmax(weights))  # rounding: the draw fell on the upper end of the sum
