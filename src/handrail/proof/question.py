@@ -43,8 +43,8 @@ from handrail.proof.relaxation import has_lines
 from handrail.proof.rounding import FLOAT64, Rounding, arithmetic_of, largest_output
 
 _IN_FLOAT64 = (
-    "Convert the network with module.double(), which computes 10⁹ times more exactly, hold it "
-    "further inside its bounds, or allow a larger tolerance"
+    "Hold it further inside its bounds, allow a larger tolerance (1e-3 is enough for most), or "
+    "convert a network of your own with module.double(), which computes 10⁹ times more exactly"
 )
 
 

@@ -55,6 +55,7 @@ _FORM = (
 
 _LIKELY = re.compile(r"P\s*\((?P<range>.*[<>=].*)\)\s*(?P<sign>[<>]=?|=+)\s*(?P<probability>.+)")
 
+_CHOSEN = re.compile(r"\bP\s*\(\s*(?P<action>[\w.]+)\s*\)")
 _LIKELY_FORM = (
     "What is required of drawn actions reads like: P(torque >= 0) >= 0.99, P(-1 <= torque <= 1) >= "
     "0.9, P(torque <= 0) <= 0.01."
@@ -293,6 +294,13 @@ def parse_requirement(
     Raises:
         InvalidConstraint: if it cannot be read, or asks for what no policy can do.
     """
+    chosen = _CHOSEN.search(text)
+    if chosen is not None:
+        action = chosen["action"]
+        raise InvalidConstraint(
+            f"P({action}) is no range: P(…) is about draws of continuous actions, such as "
+            f"P(torque >= 0) >= 0.99. The probability of an action is its name: {action} >= 0.95."
+        )
     written = set(re.findall(r"[^\W\d][\w.]*(?![\w.]|\s*\()", text)) - set(actions.names)
     noises = [] if actions.ranges is None else _noises(actions.names, written - set(observations))
     names = (*actions.names, *noises)
