@@ -9,12 +9,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 
 import handrail as hr
 from handrail._types import Array
 from handrail.constraints import constraint_from
 from handrail.errors import InvalidConstraint
 from handrail.proof import verify_certificates, write_certificates
+from tests.conftest import spaces
 
 OBSERVED = gym.spaces.Box(-1.0, 1.0, (3,))
 BOX = hr.Box([-1.0, -1.0, -1.0], [1.0, 1.0, 1.0])
@@ -233,3 +235,22 @@ def test_a_learner_is_held_saved_and_resumed(tmp_path: Path) -> None:
 def test_what_cannot_be_meant_is_refused(alternatives: list[Any], words: str) -> None:
     with pytest.raises(InvalidConstraint, match=words):
         hr.AnyOf(alternatives)
+
+
+def test_where_the_choice_changes_hands_a_flank_is_found_however_steep() -> None:
+    """No policy that is continuous can hold this: one of 10,000 states would tell."""
+    steep, at = 1e6, 0.123456789
+    policy = hr.CategoricalPolicy.mlp(spaces(1, 2), hidden=[2], seed=0)
+    weight, bias, last, last_bias = policy.parameters
+    with torch.no_grad():
+        weight.fill_(steep)
+        bias.copy_(torch.tensor([-steep * at, -steep * at - 14.0]))
+        last.copy_(torch.tensor([[-1.0, 1.0], [0.0, 0.0]]))
+        last_bias.copy_(torch.tensor([7.0, 0.0]))
+    where = hr.Box([-0.5], [0.5])
+    decided = hr.AnyOf([hr.AtLeast(0.7, 0, where), hr.AtLeast(0.7, 1, where)], name="decided")
+    assert hr.measure(policy, [decided]).worst_violation < -0.29  # all states of the cover obey
+    result = hr.enforce(policy, [decided])
+    assert not result.satisfied
+    assert "'decided' at (0.1234" in result.reason
+    assert policy.parameters[0].eq(steep).all()  # as it was

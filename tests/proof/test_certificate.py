@@ -472,7 +472,7 @@ def test_a_float32_network_is_proven_with_its_own_rounding() -> None:
     near = hr.AtLeast(float(exact) - 1e-8, 0, region)
     answer = certify(policy, near)
     assert answer.status == "unknown"
-    assert answer.reason.startswith("a value is too near to its bound for float32. Convert the")
+    assert answer.reason.startswith("a value is too near to its bound for float32. Hold it fur")
     assert answer.cells <= 5_000
     assert certify(policy.in_float64(states), near).certified
     torch.set_float32_matmul_precision("medium")

@@ -17,6 +17,7 @@ import numpy as np
 
 from handrail._types import Array, Indices, Mask
 from handrail.constraints import (
+    AnyOf,
     Expansion,
     Regional,
     Rows,
@@ -51,6 +52,9 @@ _FIRST_STEP, _DIFFERENCE = 0.3, 1e-5
 # from: a compromise. From the worst states of a sample a climb gained less than that in the run it
 # was chosen on, from others now and then more; what it misses, a proof finds.
 _NEAR = 0.05
+
+# Pairs of states at which other alternatives hold, and how often what is between them is halved.
+_PAIRS, _HALVINGS = 64, 40
 
 
 @final
@@ -269,6 +273,37 @@ def climb(policy: Policy, starts: Sequence[tuple[Sample, Scored]]) -> list[Score
             )
             best[index] = best[index].or_better(states, there)
     return best
+
+
+def between_alternatives(policy: Policy, sample: Sample) -> Array:
+    """States of a region (n, n_coordinates) where another alternative takes over; none of others.
+
+    On the way from where one alternative holds to where another does, the choice changes hands.
+    There neither may hold, and however steep a network is there, halving the way finds it.
+    """
+    constraint, n_actions = sample.regional.constraint, sample.regional.n_actions
+    if not isinstance(constraint, AnyOf):
+        return sample.states[:0]
+
+    def choice(states: Array) -> Indices:
+        outputs = policy.outputs(states)
+        parts = [one.violated_at(states, n_actions) for one in constraint.alternatives]
+        violations = [one(outputs) for one in parts if one is not None]  # each is about a state
+        which: Indices = np.argmin(violations, axis=0)
+        return which
+
+    some = sample.states[:: max(1, len(sample.states) // (4 * _PAIRS))]
+    chosen, scaled = choice(some), some / sample.scale
+    apart = np.linalg.norm(scaled[:, None] - scaled[None], axis=2)
+    apart[chosen[:, None] == chosen] = np.inf
+    first = np.flatnonzero(np.isfinite(apart).any(axis=1))
+    first = first[:: max(1, len(first) // _PAIRS)]
+    one, other, held = some[first], some[apart[first].argmin(axis=1)], chosen[first]
+    for _ in range(_HALVINGS if len(first) else 0):
+        between = sample.regional.region.project(0.5 * (one + other))
+        same = (choice(between) == held)[:, None]
+        one, other = np.where(same, between, one), np.where(same, other, between)
+    return np.concatenate([one, other])
 
 
 @final

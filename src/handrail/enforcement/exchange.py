@@ -28,7 +28,7 @@ from handrail.constraints import (
     state_in_words,
     violations_together,
 )
-from handrail.enforcement.candidates import Sample, Scored, climb
+from handrail.enforcement.candidates import Sample, Scored, between_alternatives, climb
 from handrail.enforcement.conflict import impossible_overlap
 from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.iteration import Enforcement, Iteration, enforce_rows
@@ -340,6 +340,11 @@ class RegionSearch:
         if again and max(one.highest for one in found.values()) <= 0.0:
             others = self._turns.next().near(policy, asked)
             found = {index: one.together_with(others[index]) for index, one in found.items()}
+            between = {index: between_alternatives(policy, self.samples[index]) for index in asked}
+            met = self._measured(
+                policy, {i: states for i, states in between.items() if len(states)}
+            )
+            found |= {index: found[index].together_with(scored) for index, scored in met.items()}
         return found
 
     def _states_beside(self, asked: Sequence[int]) -> dict[int, Array]:
