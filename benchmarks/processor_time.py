@@ -53,12 +53,14 @@ that what else a machine does matters little. `make bench` judges the same ratio
 _WHAT_IS_LEFT = """\
 ## What is left
 
+From run to run a ratio differs by up to a twentieth; where it is near what is asked, `make bench`
+decides, which takes medians over many turns.
+
 On Cartpole an action reads all weights once, in float32 where that decides the draw, and a gradient
-takes most of the time of a step: playing and the gradient alone come to more than the bare steps,
-and the smaller the environment, the larger that is. On Lunar Lander a gradient is at 60 to 80 % of
-what the processor can multiply; a third less would take one that follows which units switch from
-state to state. Of holding at points a part is influence, measured at 64 references before and
-after; the rest is a few dozen small operations per update.
+is made of which states switch which units on, looked up in tables: playing and the gradient alone
+come to as much as the bare steps, and the smaller the environment, the larger that is. Of holding at
+points a part is influence, measured at 64 references before and after; the rest is a few dozen small
+operations per update.
 
 On regions a search and a proof take about as long, for a search begins with the cells that would
 prove it: those of all regions that ask for the same are bounded in one compiled pass, and where
