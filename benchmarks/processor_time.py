@@ -58,9 +58,9 @@ decides, which takes medians over many turns.
 
 On Cartpole an action reads all weights once, in float32 where that decides the draw, and a gradient
 is made of which states switch which units on, looked up in tables: playing and the gradient alone
-come to as much as the bare steps, and the smaller the environment, the larger that is. Of holding at
-points a part is influence, measured at 64 references before and after; the rest is a few dozen small
-operations per update.
+come to as much as the bare steps, and the smaller the environment, the larger that is. Of holding
+at points a part is influence, measured at 64 references before and after; the rest is a few dozen
+small operations per update.
 
 On regions a search and a proof take about as long, for a search begins with the cells that would
 prove it: those of all regions that ask for the same are bounded in one compiled pass, and where

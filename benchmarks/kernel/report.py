@@ -61,7 +61,8 @@ def kernel_figure(results: list[KernelTiming]) -> Figure:
     left.loglog(sizes, [one.jacrev_ratio for one in results], **FIRST, label="vmap of jacrev")
     left.loglog(sizes, np.ones(len(sizes)), **OURS, label="handrail.tangent.tangent_kernel")
     left.set_ylabel("time relative to handrail.tangent.tangent_kernel")
-    left.legend(frameon=False)
+    left.set_ylim(top=100.0 * max(columns))  # room for the legend
+    left.legend(frameon=False, loc="upper left")
     right.semilogx(sizes, [100.0 * one.share_of_peak for one in results], **OURS)
     right.set_ylabel("share of the matrix-product peak (%)")
     right.set_ylim(0.0, 100.0)

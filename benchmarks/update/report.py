@@ -186,8 +186,8 @@ def growth_figure(results: GrowthResults) -> Figure:
     _draw_growth(right, results.with_constraints)
     right.set_xlabel(r"constrained states, $n_S$")
     right.set_title(f"{results.batch} steps")
-    left.legend(frameon=False)
-    right.legend(frameon=False)
+    for axes in (left, right):
+        axes.legend(frameon=False, loc="upper left")
     return figure
 
 
