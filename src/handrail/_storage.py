@@ -41,8 +41,10 @@ _READABLE_BY_ALL = 0o666  # less what the user's mask takes away
 # of constraints are smaller, and so are checkpoints of a hundred million weights.
 _LARGEST_SEALED, _LARGEST_STATE = 2**24, 2**30
 
-# What readers raise when bytes are not what they expect; the last one at JSON nested too deeply.
+# Endings of what people write, which readers are given by mistake.
 _TEXTS = (".yaml", ".yml", ".json")
+
+# What readers raise when bytes are not what they expect; the last one at JSON nested too deeply.
 _NOT_OURS = (
     SafetensorError,
     ValueError,

@@ -114,4 +114,6 @@ def test_what_was_met_several_times_is_shown_once() -> None:
     measured = measure_rows(policy, rows)
     assert len(measured) == 120
     assert measured.table().row_count == 4  # two states, of which two constraints speak
+    assert measured.table().caption == "116 further rows no worse"
     assert measured.table(at_most=3).row_count == 3
+    assert measured.table(at_most=3).caption == "117 further rows no worse"

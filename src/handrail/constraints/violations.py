@@ -75,11 +75,12 @@ class Violations:
         table = Table(title=self._headline(), title_justify="left")
         for column in _COLUMNS:
             table.add_column(column, justify="left" if column == "constraint" else "right")
-        for i in self._different(at_most):
+        shown = self._different(at_most)
+        for i in shown:
             style = "red" if self.violations[i] > 0.0 else None
             cells = (Text(visible(cell)) for cell in self._cells(i))  # names are no markup
             table.add_row(*cells, style=style)
-        table.caption = self._rest(at_most) or None
+        table.caption = self._rest(len(shown)) or None
         return table
 
     def __str__(self) -> str:
@@ -92,7 +93,7 @@ class Violations:
 
     def _repr_html_(self) -> str:
         rows = [self._cells(i) for i in self._different(_SHOWN)]
-        return html_table(self._headline(), rows, _COLUMNS, self._rest(_SHOWN))
+        return html_table(self._headline(), rows, _COLUMNS, self._rest(len(rows)))
 
     def _headline(self) -> str:
         rows, worst = counted(len(self), "constraint row"), self.worst_violation
