@@ -9,15 +9,17 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from stable_baselines3 import SAC
 from torch import nn
 
 import handrail as hr
-from handrail.constraints import expand
+from handrail.constraints import expand, measure_fresh
 from handrail.enforcement import iteration as enforce_module
 from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.iteration import enforce_rows
 from handrail.enforcement.references import references_around
 from handrail.errors import SolverFailure
+from handrail.sb3 import policy_of
 from tests.conftest import sharpen, small_policy, spaces
 from tests.support import cartpole
 
@@ -300,6 +302,7 @@ def test_a_network_without_the_capacity_says_so() -> None:
 
 def test_running_out_of_iterations_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(enforce_module, "MAX_ITERATIONS", 1)
+    monkeypatch.setattr(enforce_module, "descend", lambda *_: True)  # nowhere
     policy = hr.CategoricalPolicy.mlp(CARTPOLE, hidden=[1000], seed=0)
     weights = [p.detach().clone() for p in policy.parameters]
     enforcement = hr.enforce(policy, cartpole.constraints(), tolerance=1e-9)
@@ -348,7 +351,10 @@ def test_diverged_weights_are_named() -> None:
         policy.act(np.ones(3), np.random.default_rng(0))
 
 
-def test_two_demands_that_nearly_contradict_each_other_are_both_named() -> None:
+def test_two_demands_that_nearly_contradict_each_other_are_both_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(enforce_module, "descend", lambda *_: True)  # nowhere
     policy = hr.CategoricalPolicy.mlp(CARTPOLE, hidden=[64], seed=0)
     rules = [
         hr.AtLeast(0.95, 1, hr.Points([0.2, 0, 0, 0]), "push right"),
@@ -424,3 +430,34 @@ def test_what_is_almost_there_needs_no_new_gradients(monkeypatch: pytest.MonkeyP
         assert found.satisfied
         assert found.worst_violation <= 0.0
         np.testing.assert_allclose(policy.outputs(states), other.outputs(states), atol=1e-5)
+
+
+def top_of_pendulum() -> list[hr.Constraint]:
+    """A fallen pole is pushed back: on ReLU units behind a tanh."""
+    right = hr.Box([0.9, 0.05, 0.0], [1.0, 0.3, 1.0])
+    left = hr.Box([0.9, -0.3, -1.0], [1.0, -0.05, 0.0])
+    return [
+        hr.AtMost(-1.0, hr.Mean(0), right, name="falls right: push left"),
+        hr.AtLeast(1.0, hr.Mean(0), left, name="falls left: push right"),
+    ]
+
+
+def fresh_actor(seed: int) -> hr.Policy:
+    return policy_of(
+        SAC("MlpPolicy", "Pendulum-v1", policy_kwargs={"net_arch": [64, 64]}, seed=seed)
+    )
+
+
+def test_a_fresh_network_that_linearising_cannot_hold_is_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three of 22 fresh actors used to be refused here; this is one of them."""
+    rules, selection = top_of_pendulum(), hr.Everywhere(margin=1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(enforce_module, "descend", lambda *_: True)  # nowhere
+        refused = hr.enforce(fresh_actor(2), rules, selection=selection)
+    assert "no further step improves it" in refused.reason
+    policy = fresh_actor(2)
+    held = hr.enforce(policy, rules, selection=selection).raise_if_unsatisfied()
+    assert held.worst_violation <= 0.0
+    assert measure_fresh(policy, rules, 10_000, seed=1).worst_violation <= 0.0

@@ -13,15 +13,12 @@ from stable_baselines3.common.logger import configure
 
 import handrail as hr
 from handrail.constraints.expansion import expand
-from handrail.enforcement.linearisation import Targets
+from handrail.enforcement import Targets
 from handrail.sb3.callback import Handrail
 from handrail.sb3.policy import policy_of
-from handrail.sb3.pressure import shortfall_gradient
 from tests.support.pendulum import RULES, SMALL
 from tests.support.sb3_models import (
     CARTPOLE,
-    CARTPOLE_STATES,
-    at_least,
     changed,
     parameters,
     ppo,
@@ -29,41 +26,6 @@ from tests.support.sb3_models import (
 
 
 class TestPressure:
-    def test_the_gradient(self) -> None:
-        """Against autograd on what the docs say; bounds count a tenth of the tolerance inside."""
-        states = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
-        rising, falling, holds, left, right = states
-        constraints = [
-            hr.AtLeast(0.95, 0, hr.Points(rising), name="must rise"),
-            hr.AtMost(0.3, 1, hr.Points(falling), name="must fall"),
-            hr.AtLeast(0.01, 1, hr.Points(holds), name="holds"),
-            hr.Linear([hr.Term(left, 1), hr.Term(right, 1, -1.0)], lower=0.5, name="no log-odds"),
-        ]
-        model = ppo(policy_kwargs={"ortho_init": False})
-        policy = policy_of(model)
-        rows = expand(constraints, policy).fixed
-        assert rows is not None
-        found = shortfall_gradient(policy, rows, Targets(rows, 1e-5, policy.coordinates))
-        assert found is not None
-        network: Any = model.policy
-        acts = network.get_distribution(torch.tensor(states)).distribution.probs
-        short = [
-            torch.logit(torch.tensor(0.95 + 1e-6)) - torch.logit(acts[0, 0]),
-            torch.logit(acts[1, 1]) - torch.logit(torch.tensor(0.3 - 1e-6)),
-            0.5 + 1e-6 - (acts[3, 1] - acts[4, 1]),
-        ]
-        assert all(one > 0.1 for one in short)
-        energy = 0.5 * torch.stack(short).square().sum()
-        expected = torch.autograd.grad(energy, policy.parameters)
-        for ours, theirs in zip(found.parts, expected, strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
-
-    def test_none_where_everything_holds(self) -> None:
-        policy = policy_of(ppo())
-        rows = expand(at_least(CARTPOLE_STATES, 0.01), policy).fixed
-        assert rows is not None
-        assert shortfall_gradient(policy, rows, Targets(rows, 1e-5, policy.coordinates)) is None
-
     def test_it_is_added_before_the_step_and_taken_off_afterwards(self) -> None:
         """SGD with rate 1 on no gradient: what moves is the pressure."""
         optimiser = {"optimizer_class": torch.optim.SGD, "optimizer_kwargs": {}}
@@ -78,7 +40,7 @@ class TestPressure:
         policy = policy_of(model)
         rows = expand(CARTPOLE, policy).fixed
         assert rows is not None
-        pull = shortfall_gradient(policy, rows, Targets(rows, 1e-5, policy.coordinates))
+        _, pull = Targets(rows, 1e-5, policy.coordinates).energy(policy)
         assert pull is not None
         model.policy.set_training_mode(True)
         model.policy.optimizer.step()
@@ -149,7 +111,7 @@ class TestPressure:
     ) -> None:
         model = self.interrupted(monkeypatch)
         pulls: list[object] = []
-        monkeypatch.setattr("handrail.sb3.pressure.shortfall_gradient", lambda *_: pulls.append(_))
+        monkeypatch.setattr(Targets, "energy", lambda *_: pulls.append(_))
         model.learn(64)
         assert not pulls
 
@@ -162,7 +124,7 @@ class TestPressure:
         model.policy.set_training_mode(True)
         for p in model.policy.parameters():
             p.grad = torch.zeros_like(p)
-        monkeypatch.setattr("handrail.sb3.pressure.shortfall_gradient", interrupt)
+        monkeypatch.setattr(Targets, "energy", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.policy.optimizer.step()
         assert model.policy.training

@@ -43,6 +43,7 @@ from handrail.tangent import (
     MAY_MATTER,
     Gradient,
     Unevenness,
+    descend,
     distance,
     restore,
     snapshot,
@@ -238,8 +239,10 @@ def enforce_rows(
     outcome: _Reading | _Failure | None = None
     with policy.still(), unchanged_on_failure(policy) as start:
 
-        def attempt(inside: Array | float = 0.0) -> _Reading | _Failure:
-            found = _relinearise(policy, choices.rows, tolerance, elsewhere, history, start, inside)
+        def attempt(
+            inside: Array | float = 0.0, begin: list[Tensor] = start
+        ) -> _Reading | _Failure:
+            found = _relinearise(policy, choices.rows, tolerance, elsewhere, history, begin, inside)
             if isinstance(found, _Failure):
                 restore(policy, start)
             return found
@@ -259,6 +262,14 @@ def enforce_rows(
                 outcome = attempt()
                 if isinstance(outcome, _Reading):
                     break
+        if isinstance(outcome, _Failure) and outcome.is_stuck:
+            # Of whatever cannot be held even so, what linearising found says why.
+            targets = Targets.of(choices.rows, tolerance, policy.coordinates)
+            if descend(policy, targets.energy):
+                found = attempt(begin=snapshot(policy))
+                outcome = found if isinstance(found, _Reading) else outcome
+            else:
+                restore(policy, start)
     failure = outcome if isinstance(outcome, _Failure) else None
     reason = "" if failure is None else failure.reason
     if failure is not None and len(choices.of(failure.rows)):
@@ -307,11 +318,19 @@ class _Reading:
 @final
 @dataclass(frozen=True)
 class _Failure:
-    """Why rows could not be held, which of them are to blame, and whether sizes differ."""
+    """Why rows could not be held.
+
+    Attributes:
+        reason: in words.
+        rows: to blame.
+        unevenness: sizes of observations that may be why.
+        is_stuck: whether there was a direction at every step, and yet in the end no way on.
+    """
 
     reason: str
     rows: Sequence[int]
     unevenness: Unevenness | None = None
+    is_stuck: bool = False
 
 
 def _relinearise(
@@ -413,7 +432,7 @@ def _unimproved(
             f"{opposite.distance:.3g} away: relax one of the two, or move them apart."
         )
     text = f"{found} Use a wider network, relax the constraints, or {remedy}.{against}"
-    return _Failure(text, blamed, None if nearly else _unevenness(policy, rows))
+    return _Failure(text, blamed, None if nearly else _unevenness(policy, rows), is_stuck=True)
 
 
 def _unevenness(policy: Policy, rows: Rows) -> Unevenness | None:

@@ -25,7 +25,7 @@ from handrail.constraints import Rows
 from handrail.enforcement.references import spread
 from handrail.errors import SolverFailure
 from handrail.policies import VALUE, Coordinates, Policy
-from handrail.tangent import Functionals, Gradient, gram, gram_diagonal, push_forward
+from handrail.tangent import Functionals, Gradient, gram, gram_diagonal, pull_back, push_forward
 
 # How much the worth of a preferred action weighs, where a coordinate of a reference weighs 1: there
 # are few such states, and by 1 they would give way before the references do.
@@ -323,6 +323,26 @@ class Targets:
         below = self._lower - position.coordinate
         above = position.coordinate - self._upper
         return float(np.maximum(below, above).max())
+
+    def energy(self, policy: Policy) -> tuple[float, Gradient | None]:
+        """½ Σ shortfall² over all rows that are short of their targets, and its gradient.
+
+        None where no row is.
+        """
+        outputs = self._rows.outputs_of(policy)
+        position = self.position(outputs)
+        below, above = self._lower - position.coordinate, self._upper - position.coordinate
+        # Positive where a row must rise, negative where it must fall.
+        shortfall = np.maximum(below, 0.0) + np.minimum(above, 0.0)
+        if not shortfall.any():
+            return 0.0, None
+        # d(½ shortfall²) = -shortfall · slope · dc. The slope goes to the head first: where a
+        # probability vanishes, the one is as large as the other is small.
+        of_sample = self._rows.row_of_sample
+        steep = position.slope[of_sample, None] * self._rows.raw_weights(policy, outputs)
+        weights = -shortfall[of_sample, None] * steep
+        gradient = pull_back(policy, self._rows.states, lambda _, chunk: weights[chunk])
+        return 0.5 * float(shortfall @ shortfall), gradient
 
     def distances(self, outputs: Array, scale: Array) -> Array:
         """From their targets (n_rows,), in units in which rows can be compared.

@@ -7,22 +7,19 @@ outside its bounds: in log-odds for a probability, as it is for any other row.
 
 from __future__ import annotations
 
-import math
 from typing import final
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
-from handrail.constraints import Rows
 from handrail.enforcement import Enforcer, Targets
 from handrail.errors import InvalidArgument
 from handrail.policies import Policy
 from handrail.sb3.policy import ActorCritic
-from handrail.tangent import Gradient, PolicyGradient, pull_back
+from handrail.tangent import Gradient, PolicyGradient
 
 # One at most on any optimiser, whichever callback put it there: an interrupted training leaves its.
 _ACTIVE: WeakKeyDictionary[Optimizer, RemovableHandle] = WeakKeyDictionary()
@@ -66,7 +63,7 @@ class Pressure:
             del optimizer
             # Left behind by an interruption, it must not pull at a later training without a rail.
             if self._model.start_time == training:
-                self._add(rows, targets)
+                self._add(targets)
 
         optimizer = self._network.optimizer
         _ACTIVE[optimizer] = optimizer.register_step_pre_hook(before_step)
@@ -75,7 +72,7 @@ class Pressure:
         """Until here."""
         take_off(self._network.optimizer)
 
-    def _add(self, rows: Rows, targets: Targets) -> None:
+    def _add(self, targets: Targets) -> None:
         learning = [one for one in self._policy.parameters if one.grad is not None]
         if not learning:
             raise InvalidArgument(
@@ -85,7 +82,7 @@ class Pressure:
         training = self._network.training
         self._network.set_training_mode(False)
         try:
-            gradient = shortfall_gradient(self._policy, rows, targets)
+            _, gradient = targets.energy(self._policy)
         finally:
             self._network.set_training_mode(training)
         if gradient is None:
@@ -93,23 +90,6 @@ class Pressure:
         for parameter, part in zip(self._policy.parameters, gradient.parts, strict=True):
             if parameter.grad is not None:
                 parameter.grad.add_(part, alpha=self._strength)
-
-
-def shortfall_gradient(policy: Policy, rows: Rows, targets: Targets) -> Gradient | None:
-    """Of ½ Σ shortfall²; None where no row falls short."""
-    outputs = rows.outputs_of(policy)
-    position = targets.position(outputs)
-    below, above = targets.change_in_coordinates(position, math.inf)
-    # Positive where a row must rise, negative where it must fall: a change of its value.
-    missing = np.maximum(below, 0.0) + np.minimum(above, 0.0)
-    if not missing.any():
-        return None
-    # d(½ shortfall²) = -shortfall · slope · dc, and shortfall = slope · missing. The slope goes to
-    # the head first: where a probability vanishes, the one is as large as the other is small.
-    slope = position.slope[rows.row_of_sample, None]
-    steep = slope * rows.raw_weights(policy, outputs)
-    weights = -(position.slope * missing)[rows.row_of_sample, None] * steep
-    return pull_back(policy, rows.states, lambda _, chunk: weights[chunk])
 
 
 def _no_gradient(policy: Policy) -> PolicyGradient:

@@ -2,6 +2,7 @@
 
 from handrail.tangent.batch import Batch, PolicyGradient, policy_gradient
 from handrail.tangent.carryover import Carryover, carryovers
+from handrail.tangent.descent import descend
 from handrail.tangent.gradient import (
     Gradient,
     distance,
@@ -26,6 +27,7 @@ __all__ = [
     "PolicyGradient",
     "Unevenness",
     "carryovers",
+    "descend",
     "distance",
     "gram",
     "gram_diagonal",
