@@ -315,6 +315,41 @@ def test_advice_is_not_taken_back_though_it_fades() -> None:
     assert reaches == pytest.approx([10.0, 1.0, 0.1, 0.1])
 
 
+@pytest.mark.parametrize(
+    ("reach", "advice", "inside"),
+    [
+        ("auto", ADVICE_AT_FIRST, 0.6),  # of a learner whose updates are gentle, advice
+        ("auto", ADVICE_ALWAYS, 0.0),  # of one whose updates are not
+        (0.001, ADVICE_AT_FIRST, 0.0),  # no advice
+    ],
+)
+def test_advice_brings_what_an_update_broke_further_inside(
+    reach: Reach, advice: Fading, inside: float
+) -> None:
+    """So that the next update breaks it less often; before any update, only what was asked."""
+    policy = hr.CategoricalPolicy.mlp(spaces(2, 2), [64], seed=0)
+    places = np.array([[0.5, 0.5], [-0.5, 0.5]])
+    rules = [hr.AtLeast(0.9, a, hr.Points(places[a]), name=f"side {a}") for a in range(2)]
+    enforcer = make_enforcer(expand(rules, policy), hr.Everywhere(), policy, Tolerance())
+    rng = np.random.default_rng(0)
+    rail = Rail(enforcer, rules, References(rng.normal(size=(64, 2)), "given"), reach, advice)
+
+    def log_odds() -> float:
+        """Of what the first asks for, as the policy is."""
+        logits = policy.raw(places[:1])[0]
+        return float(logits[0] - logits[1])
+
+    bound = np.log(0.9 / 0.1)
+    rail.hold(policy).raise_if_unsatisfied()
+    assert log_odds() == pytest.approx(bound, abs=0.02)
+    rail.learned_from(rng.normal(size=(300, 2)))
+    with torch.no_grad():  # which favours the second action everywhere, by 0.2
+        policy.parameters[-1].add_(torch.tensor([-0.1, 0.1], dtype=torch.float64))
+    held = rail.hold(policy).raise_if_unsatisfied()
+    assert held.worst_violation <= 0.0
+    assert log_odds() == pytest.approx(bound + inside, abs=0.1)
+
+
 def test_of_values_advice_is_given_once() -> None:
     """What actions are worth elsewhere, a learner must find out."""
     policy = GreedyPolicy(torch.nn.Linear(2, 2, dtype=torch.float64))

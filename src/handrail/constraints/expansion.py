@@ -116,6 +116,8 @@ class Expansion:
 
     def rows_with(self, blocks: Sequence[Rows]) -> Rows:
         """The rows at points, and others."""
+        if self.fixed is not None and not blocks:
+            return self.fixed
         return concatenate([*([] if self.fixed is None else [self.fixed]), *blocks])
 
     def rows(self, per_region: int = 100) -> Rows:

@@ -184,11 +184,20 @@ class Elsewhere:
         references: where the policy should stay; None where nothing is known of it.
         reach: how far what is asked at one state may move the others (see above).
         watched: those at which influence is measured; by default all of them.
+        beyond: how far inside its bounds what is violated at a point is to come (`Rows.units`).
+
+    Attributes:
+        beyond: the same.
     """
 
     def __init__(
-        self, references: References | None, reach: float, watched: References | None = None
+        self,
+        references: References | None,
+        reach: float,
+        watched: References | None = None,
+        beyond: float = 0.0,
     ) -> None:
+        self.beyond = beyond
         self._references = references
         self._watched = references if watched is None else watched
         self._reach = reach

@@ -173,7 +173,7 @@ class PointEnforcer(Enforcer):
     def hold(self, policy: Policy, elsewhere: Elsewhere | None = None) -> Enforcement:
         """By relinearising."""
         elsewhere = elsewhere or Elsewhere.unknown()
-        held = enforce_rows(policy, self._rows, self.tolerance, elsewhere)
+        held = enforce_rows(policy, self._rows, self.tolerance, elsewhere, elsewhere.beyond)
         return replace(held, measured=self._measured) if self._measured else held
 
     @override

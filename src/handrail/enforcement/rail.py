@@ -68,6 +68,11 @@ _BEFORE = 512
 # At so many references influence is measured after every update, where they decide nothing.
 _WATCHED = 64
 
+# What an update has broken comes so far inside its bounds (`Rows.units`), where that is advice: the
+# next updates break it less often, each of which would need a correction of its own
+# (measured: docs/benchmarks/callback.md).
+_BEYOND = 0.6
+
 # A sum of pushes that is shorter than this is none.
 _BALANCED = 1e-9
 
@@ -216,7 +221,8 @@ class Rail:
     def hold(self, policy: Policy) -> Enforcement:
         """Make the policy obey, in place; on failure it is as it was."""
         references, seen = self._references(policy), self._reservoir.rollouts
-        elsewhere = Elsewhere(references, self.reach(policy), self._watched(policy, references))
+        watched = self._watched(policy, references)
+        elsewhere = Elsewhere(references, self.reach(policy), watched, self._beyond(policy))
         held = None
         if references is not None and self._takes_back(policy) and self._is_due(seen):
             elsewhere.begin(policy)
@@ -259,6 +265,12 @@ class Rail:
         if references is None or not self._reservoir.rollouts or self.reach(policy) < ADVICE:
             return references
         return replace(references, states=spread(references.states, _WATCHED))
+
+    def _beyond(self, policy: Policy) -> float:
+        """How far inside its bounds a gentle learner's update is corrected: by advice only."""
+        is_gentle, is_correction = self._advice.last < ADVICE, self._reservoir.rollouts > 0
+        is_advice = self.reach(policy) >= self._advice.last
+        return _BEYOND if is_gentle and is_correction and is_advice else 0.0
 
     def _takes_back(self, policy: Policy) -> bool:
         """Whether what was held may be taken back, and what was learned kept.
@@ -322,6 +334,12 @@ class Rail:
     def reach(self, policy: Policy) -> float:
         """Of the next holding."""
         return self._fading(policy).at(self._reservoir.rollouts)
+
+    def advises(self, policy: Policy) -> bool:
+        """Whether what is held is meant for everywhere still: as advice that has not faded yet."""
+        fading = self._fading(policy)
+        lasts = fading.last >= ADVICE or self._reservoir.rollouts < fading.updates
+        return fading.first >= ADVICE and lasts
 
     def _fading(self, policy: Policy) -> Fading:
         if isinstance(self._reach, Fading):

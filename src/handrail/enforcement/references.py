@@ -152,14 +152,12 @@ class Unasked:
         Of two probabilities, for one; rows that relate several states do not count.
         """
         groups = rows.by_state
-        if not groups:
+        if not groups or _is_one_number(policy, rows.states[:1]):
             return None
         step = -(-len(groups) // _CONSTRAINED)
         chosen = groups[::step]
         states = rows.first_states[[group[0] for group in chosen]]
         _, slopes = policy.natural(policy.outputs(states))  # (m, k, n_actions)
-        if slopes.shape[1] == 1:
-            return None
         asked = rows.take(np.concatenate(chosen))
         raw = asked.raw_weights(policy, asked.outputs_of(policy))
         pushes = np.zeros((len(chosen), raw.shape[1], max(map(len, chosen))))
@@ -176,6 +174,12 @@ class Unasked:
         """P y (m, k), or P times gradients of y (m, k, …)."""
         result: Array = np.einsum("mij,mj...->mi...", self.across, per_coordinate)
         return result
+
+
+def _is_one_number(policy: Policy, state: Array) -> bool:
+    """Whether what is asked of the policy at a state (1, *observation_shape) is all there is."""
+    coordinates, _ = policy.natural(policy.outputs(state))
+    return len(coordinates[0]) == 1
 
 
 def given_references(

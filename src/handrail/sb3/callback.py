@@ -15,6 +15,7 @@ from handrail.learning import Holding, Terms
 from handrail.proof import Certificate
 from handrail.rulebook import AnyConstraints
 from handrail.sb3.acting_network import ActingNetwork
+from handrail.sb3.critic_level import CriticLevel
 from handrail.sb3.experience import Experience, experience_of
 from handrail.sb3.exploration import KeptExploration
 from handrail.sb3.keeper import ModelKeeper
@@ -35,9 +36,10 @@ class Handrail(BaseCallback):
     algorithm changes the policy as it likes, but that policy does not act. In a list of callbacks
     put this one first: those in front of it are told of a rollout before the policy is held.
 
-    Only the actor's parameters are changed, in place: the critic and what both share stay bit for
-    bit as they are. So does the optimiser's state: Adam's moments remain those of the gradients it
-    was given, and the next step starts from where the constraints hold.
+    To hold, only the actor's parameters are changed, in place: the critic and what both share stay
+    bit for bit as they are. So does the optimiser's state: Adam's moments remain those of the
+    gradients it was given, and the next step starts from where the constraints hold. While advice
+    gives a head start, one number of the critic follows what that earns: see `CriticLevel`.
 
     Of SAC, TD3 and DDPG, constraints are about the deterministic action, of DQN and QR-DQN about
     the greedy one; what noise adds to it, and random actions, nobody holds unless `explore` says
@@ -223,11 +225,19 @@ class Handrail(BaseCallback):
         assert self._experience is not None
         if self._told and not self._is_as_it_acts():
             raise self._changed("in the rollout before")
+        if self._gives_head_start():
+            CriticLevel(self.model).follow()
         news = self._experience.news()
         if news is not None:
             self._keeper.learned_from(news)
         if self._pressure is not None:
             self._pressure.begin(self._keeper.enforcer)
+
+    def _gives_head_start(self) -> bool:
+        """Whether a policy that learns from rollouts began better than it would have by itself."""
+        assert self._keeper is not None  # _init_callback comes first
+        was_told = bool(self._history) and self._history[0].iterations > 0
+        return was_told and not self._is_off_policy and self._keeper.advises()
 
     def _on_training_end(self) -> None:
         self._hold()

@@ -84,6 +84,10 @@ class ModelKeeper:
         """The states (n, *observation_shape) of a rollout."""
         self._keeper.learned_from(states)
 
+    def advises(self) -> bool:
+        """Whether what is held is meant for everywhere still."""
+        return self._keeper.advises()
+
     def hold(self, before: float | None = None) -> tuple[Holding, Enforcement]:
         """Make the model obey now; on failure it is as it was.
 
