@@ -201,17 +201,19 @@ def _full_section(study: Study, results: Results) -> str:
         "seeds",
         "first 100 episodes",
         "end",
+        "end at the pass mark",
         "steps to the pass mark",
         "worst violation of any acting policy",
         "seconds",
     ]
     rows = [_full_cells(row, results) for row in study.rows if results.of(row)]
     return f"""All constraints of the bundled file. The first 100 episodes show the head start. \
-Steps to the pass mark (475, 200): until an average of 20 episodes passes it, the median over \
+How many *end at the pass mark* (475, 200) is counted on more seeds where few do not. Steps to \
+it: until an average of 20 episodes passes it, the median over \
 those seeds that do. *Normalised rewards*: all arms learn from rewards divided by how far returns \
 vary (`VecNormalize(norm_obs=False)`); scores are the task's.
 
-{markdown_table(header, rows, [False] * 3 + [True] * 6)}"""
+{markdown_table(header, rows, [False] * 3 + [True] * 7)}"""
 
 
 def _full_cells(row: Row, results: Results) -> list[str]:
@@ -219,6 +221,7 @@ def _full_cells(row: Row, results: Results) -> list[str]:
     passed = [run.steps_to_pass for run in runs if run.steps_to_pass is not None]
     rewards = ", normalised rewards" if setting.normalised else ""
     median = f"{np.median(passed):,.0f} ({len(passed)} of {len(runs)})" if passed else "none"
+    there = sum(run.end is not None and run.end >= setting.pass_mark for run in runs)
     return [
         setting.title,
         f"{_LEARNERS[setting.learner]}{rewards}, {setting.budget:,} {setting.unit}",
@@ -226,6 +229,7 @@ def _full_cells(row: Row, results: Results) -> list[str]:
         str(len(runs)),
         spread([run.first for run in runs]),
         spread([run.end for run in runs]),
+        f"{there} of {len(runs)}",
         median,
         _worst(runs),
         _seconds(runs),

@@ -24,6 +24,8 @@ SEEDS = range(10)  # settings were chosen on seeds from 100: none of these decid
 _CARTPOLE_PPO_LONG = CARTPOLE_PPO.lasting(100_000)
 _CARTPOLE_PPO_NORMALISED = _CARTPOLE_PPO_LONG.with_normalised_rewards()
 _LUNAR_LANDER_PPO_LONG = LUNAR_LANDER_PPO.lasting(150_000)
+# That PPO does not end at 500 there is rare, told or not: ten seeds would say little.
+_TIMES = {_CARTPOLE_PPO_LONG: 3}
 _AS_ADVICE = CARTPOLE_REINFORCE  # where it is shown what one-sided advice for everywhere does
 _GUARDED = NAVIGATION_PPO  # and what knowledge costs by itself: a mask moves nothing elsewhere
 _INSTEAD: tuple[Arm, ...] = (
@@ -48,19 +50,22 @@ class Row:
         setting: what learns where.
         knowledge: the name of a set of the environment.
         arm: the way in which the learner is told.
+        times: as many seeds as other rows have, for what happens seldom.
     """
 
     setting: Setting
     knowledge: str
     arm: Arm
+    times: int = 1
 
     def cells(self, seeds: Sequence[int]) -> list[InfluenceCell]:
-        """One per seed."""
-        return [InfluenceCell(self.setting, self.knowledge, self.arm, seed) for seed in seeds]
+        """One per seed, and for more of them one per seed that follows."""
+        every = range(min(seeds), min(seeds) + self.times * len(seeds))
+        return [InfluenceCell(self.setting, self.knowledge, self.arm, seed) for seed in every]
 
     def plain(self) -> Row:
         """The same learner, told nothing."""
-        return Row(self.setting, NOTHING, "plain")
+        return Row(self.setting, NOTHING, "plain", self.times)
 
 
 @final
@@ -89,7 +94,8 @@ def _one_sided_rows(setting: Setting) -> list[Row]:
 
 
 def _full_rows(setting: Setting) -> list[Row]:
-    return [Row(setting, NOTHING, "plain"), Row(setting, FULL, "rail")]
+    told = Row(setting, FULL, "rail", _TIMES.get(setting, 1))
+    return [told.plain(), told]
 
 
 ONE_SIDED = Study(

@@ -29,6 +29,13 @@ def test_studies_share_cells_and_words_choose_among_them() -> None:
     ]
 
 
+def test_what_happens_seldom_is_looked_for_on_more_seeds() -> None:
+    study = plan(STUDIES, SEEDS)
+    for words in (["full", "100000", "rail", "cartpole", "ppo"], ["full", "100000", "plain"]):
+        seeds = [one.seed for one in study.chosen(words) if "normalised" not in one.name]
+        assert seeds == list(range(30))
+
+
 def test_the_page_from_lines_is_that_from_fresh_trainings(tmp_path: Path) -> None:
     told = Row(CARTPOLE_PPO, "push_right", "rail")
     studies = [

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from benchmarks.influence.report import Results, page
 from benchmarks.influence.setting import CARTPOLE_REINFORCE
-from benchmarks.influence.study import INSTEAD, ONE_SIDED, Row, Study
+from benchmarks.influence.study import IN_FULL, INSTEAD, ONE_SIDED, Row, Study
 from benchmarks.influence.summary import summary_of
 from benchmarks.influence.training import Training
 
@@ -50,6 +50,15 @@ def test_a_rail_that_gave_up_is_never_fine() -> None:
     text = _one_sided_page(better)
     assert "rail: not below plain on 0 of 1 sets and learners" in text
     assert "| **gave up** | 0.250 | 0.004 | 0.300 | 0.009 | -1.0e-03 (1 gave up) |" in text
+
+
+def test_the_page_counts_who_ends_at_the_pass_mark() -> None:
+    told = next(row for row in IN_FULL.rows if row.arm == "rail" and row.times > 1)
+    runs = {seed: _scoring(500.0 if seed else 100.0) for seed in range(4)}
+    runs[3] = replace(_TRAINED, scores=(), ends=(), failure="cannot hold")
+    runs = {n: replace(run, ends=tuple(99_000 for _ in run.scores)) for n, run in runs.items()}
+    text = page([Study(IN_FULL.name, IN_FULL.title, (told,))], _results({told: runs}))
+    assert "| rail | 4 | 366.7 ± 188.6 | 366.7 ± 188.6 | 2 of 4 | 99,000 (2 of 4) |" in text
 
 
 def test_the_page_has_a_line_for_every_way() -> None:
