@@ -30,7 +30,6 @@ ON_THEIR_OWN: dict[str, str] = {  # small modules with a single importer
     "src/handrail/sb3/keeper.py": "the callback is about when, this about what",
     "src/handrail/sb3/acting_network.py": "what torch counts is no matter of when to hold",
     "src/handrail/sb3/pressure.py": "a pull at every step of an optimiser is no matter of holding",
-    "src/handrail/sb3/critic_level.py": "what a critic says is no matter of holding",
     "src/handrail/sb3/experience.py": "the callback need not know how models remember",
     "src/handrail/tangent/few_gradients.py": "whole gradients of few, beside factors of many",
     "src/handrail/learning/lookout.py": "which few states tell is a matter of its own",

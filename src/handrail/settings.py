@@ -141,8 +141,9 @@ Selection = Annotated[
 # How far what is known may move the rest of a policy: little, and as advice for everywhere.
 LITTLE_REACH, ADVICE = 1e-3, 10.0
 
-# Below this, rounding decides: what 0 comes to, "only where I said".
-LEAST_REACH = 1e-7
+# Below this, rounding decides: what 0 comes to, "only where I said". From this on the weights count
+# more than all references together, so the shortest way of the weights is taken.
+LEAST_REACH, SHORTEST_WAY = 1e-7, 1.0
 
 
 @final

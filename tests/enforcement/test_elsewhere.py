@@ -14,6 +14,7 @@ from handrail._types import Array
 from handrail.constraints import Tolerance, expand
 from handrail.enforcement.elsewhere import Anchor, Elsewhere, influence_between
 from handrail.enforcement.enforcer import make_enforcer
+from handrail.enforcement.iteration import enforce_rows
 from handrail.enforcement.linearisation import Linearisation
 from handrail.enforcement.program import LeastChange, LeastInfluence
 from handrail.enforcement.references import Constrained, References
@@ -211,6 +212,31 @@ def test_a_large_reach_is_the_shortest_way_of_the_weights() -> None:
     factor, other = geometry.matrix(np.arange(2)), short.matrix(np.arange(2))
     scale = (other @ other.T)[0, 0] / (factor @ factor.T)[0, 0]
     np.testing.assert_allclose(scale * factor @ factor.T, other @ other.T, rtol=1e-4)
+
+
+def held_along(reach: float) -> tuple[Policy, int]:
+    """A policy that had to move by two in log-odds, and the linearisations that took."""
+    policy = hr.CategoricalPolicy.mlp(spaces(3, 2), [1000], seed=0)
+    raw = policy.raw(STATES[:1])[0]
+    bound = 1.0 / (1.0 + np.exp(raw[1] - raw[0] - 2.0))
+    rows = expand([hr.AtLeast(bound, 0, hr.Points(STATES[:1]))], policy).rows()
+    found = enforce_rows(policy, rows, 1e-6, Elsewhere(References(STATES[1:], "given"), reach))
+    assert found.satisfied
+    return policy, found.iterations
+
+
+def test_from_a_reach_of_one_on_the_shortest_way_is_taken() -> None:
+    """There the weights count more than all references together."""
+    shortest, _ = held_along(10.0)
+    for reach, is_the_same in ((1.0, True), (0.99, False)):
+        outputs = held_along(reach)[0].outputs(STATES)
+        assert np.array_equal(outputs, shortest.outputs(STATES)) == is_the_same
+
+
+def test_what_reaches_far_goes_there_in_larger_steps() -> None:
+    """Whose gradients are taken anew each: most of the work."""
+    assert held_along(0.1)[1] == 1
+    assert held_along(0.09)[1] == 2
 
 
 def test_what_is_saturated_everywhere_still_has_a_metric() -> None:

@@ -159,6 +159,26 @@ def test_a_reservoir_begins_with_the_space_and_ends_with_what_was_visited() -> N
     assert reservoir.rollouts == 6
 
 
+@pytest.mark.parametrize("of_each", [7, 90, 1300])
+def test_rollouts_are_taken_in_together_as_they_would_be_one_by_one(of_each: int) -> None:
+    """Whoever asks after each of them finds what he finds who asks after all of them."""
+    rng = np.random.default_rng(0)
+    first = References(rng.uniform(-1.0, 1.0, (300, 2)), "of the space")
+    asked, waiting = Reservoir(RULES, first), Reservoir(RULES, first)
+    for _ in range(21):
+        visited = rng.uniform(-1.0, 1.0, (of_each, 2))  # some in the box
+        visited[::3] = [-0.5, -0.5]  # a constrained point
+        for one in (asked, waiting):
+            one.add(visited)
+        visited[:] = np.nan  # what was given is nobody's any more
+        assert len(found_in(asked)) <= len(asked.visited)
+    assert waiting.rollouts == 21
+    assert waiting.knows_where == asked.knows_where == (of_each > 7)
+    for name, found in asked.memory().items():
+        np.testing.assert_array_equal(waiting.memory()[name], found)
+    np.testing.assert_array_equal(found_in(waiting).states, found_in(asked).states)
+
+
 def test_some_of_the_space_stays_for_good() -> None:
     """What was never visited should stay as it is, too, but is not where influence is measured."""
     first = References(np.random.default_rng(0).uniform(-9.0, -8.0, (300, 2)), "of the space")

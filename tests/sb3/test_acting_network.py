@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sb3_contrib import QRDQN
+from stable_baselines3 import DQN, SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback
 from torch import nn
 
 import handrail as hr
 from handrail.sb3.acting_network import ActingNetwork
 from handrail.sb3.callback import Handrail
+from handrail.sb3.policy import never_acting
 from tests.support.sb3_models import CARTPOLE, ppo
 
 
@@ -74,25 +77,111 @@ def test_it_is_looked_at_again_before_every_rollout() -> None:
     assert not acting.seems_unchanged()
 
 
-@pytest.mark.parametrize("behind_its_back", [False, True])
-def test_a_change_while_it_acts_ends_the_training(behind_its_back: bool) -> None:
-    class Spoil(BaseCallback):
-        def _on_step(self) -> bool:
-            if self.num_timesteps == 10:
-                network: Any = self.model.policy
-                bias = network.action_net.bias
-                if behind_its_back:
-                    bias.data += torch.tensor([0.0, 9.0])
-                else:
-                    with torch.no_grad():
-                        bias.add_(torch.tensor([0.0, 9.0]))
-            return True
+def test_what_has_no_say_is_left_out() -> None:
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.actor, self.critic = network(), network()
+            self.log_std = nn.Parameter(torch.ones(2))
 
-    when = "in the rollout before step 64" if behind_its_back else "before step 11"
+    part: Any = Both()
+    acting = ActingNetwork(part, [part.critic])
+    with torch.no_grad():
+        part.critic[0].weight += 1.0
+    assert acting.seems_unchanged()
+    assert acting.is_unchanged()
+    with torch.no_grad():
+        part.log_std += 1.0
+    assert not acting.seems_unchanged()
+    assert not acting.is_unchanged()
+
+
+def test_what_was_written_and_taken_back_was_a_change() -> None:
+    """In between, something else may have acted."""
+    part: Any = network()
+    acting = ActingNetwork(part)
+    with torch.no_grad():
+        part[0].weight += 1.0
+        part[0].weight -= 1.0
+    assert not acting.is_unchanged()
+
+
+class Spoil(BaseCallback):
+    """Writes into the actor at some steps.
+
+    Args:
+        added: to a logit, by step.
+        behind_its_back: so that torch does not count it.
+    """
+
+    def __init__(self, added: dict[int, float], behind_its_back: bool = False) -> None:
+        super().__init__()
+        self._added, self._behind_its_back = added, behind_its_back
+
+    def _on_step(self) -> bool:
+        if self.num_timesteps in self._added:
+            network: Any = self.model.policy
+            bias = network.action_net.bias
+            change = torch.tensor([0.0, self._added[self.num_timesteps]])
+            if self._behind_its_back:
+                bias.data += change
+            else:
+                with torch.no_grad():
+                    bias.add_(change)
+        return True
+
+
+@pytest.mark.parametrize(
+    ("added", "behind_its_back", "when"),
+    [
+        ({10: 9.0}, False, "before step 16"),  # looked at after 1, 2, 4, … steps
+        ({10: 9.0}, True, "in the rollout before step 64"),
+        ({40: 9.0}, False, "before step 64"),
+        ({10: 8.0, 12: -8.0}, False, "before step 16"),
+        ({40: 8.0, 42: -8.0}, False, "before step 64"),
+    ],
+)
+def test_a_change_while_it_acts_ends_the_training(
+    added: dict[int, float], behind_its_back: bool, when: str
+) -> None:
     model, rail = ppo(), Handrail(CARTPOLE)
     with pytest.raises(
         hr.errors.InvalidArgument, match=f"changed the policy while it acts, {when}"
     ):
-        model.learn(128, callback=[rail, Spoil()])
+        model.learn(128, callback=[rail, Spoil(added, behind_its_back)])
     assert len(rail.history) == 1
     assert np.isfinite(rail.worst_violation)
+
+
+def test_what_a_critic_does_meanwhile_is_its_own() -> None:
+    """Of target networks, too: neither decides an action."""
+
+    class Criticise(BaseCallback):
+        def _on_step(self) -> bool:
+            network: Any = self.model.policy
+            with torch.no_grad():
+                network.value_net.bias.add_(1.0)
+                network.mlp_extractor.value_net[0].weight.mul_(0.9)
+            return True
+
+    model, rail = ppo(), Handrail(CARTPOLE)
+    model.learn(128, callback=[rail, Criticise()])
+    assert rail.worst_violation <= 1e-5
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_who_has_no_say(shared: bool) -> None:
+    """A features extractor that both use has one."""
+    options: dict[str, Any] = {"policy_kwargs": {"share_features_extractor": shared}}
+    network: Any = ppo(**options).policy
+    critic = [network.vf_features_extractor, network.mlp_extractor.value_net, network.value_net]
+    assert list(never_acting(network)) == critic[shared:]
+    off_policy: Any = TD3("MlpPolicy", "Pendulum-v1").policy
+    targets = off_policy.critic, off_policy.critic_target, off_policy.actor_target
+    assert never_acting(off_policy) == targets
+    sac: Any = SAC("MlpPolicy", "Pendulum-v1").policy
+    assert never_acting(sac) == (sac.critic, sac.critic_target)
+    dqn: Any = DQN("MlpPolicy", "CartPole-v1").policy
+    assert never_acting(dqn) == (dqn.q_net_target,)
+    qrdqn: Any = QRDQN("MlpPolicy", "CartPole-v1").policy
+    assert never_acting(qrdqn) == (qrdqn.quantile_net_target,)

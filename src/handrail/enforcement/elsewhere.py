@@ -47,7 +47,7 @@ from handrail.constraints import counted, html_table, state_in_words
 from handrail.enforcement.linearisation import Linearisation
 from handrail.enforcement.references import References, Unasked, spread
 from handrail.policies import Policy, Quantity
-from handrail.settings import ADVICE, LEAST_REACH
+from handrail.settings import ADVICE, LEAST_REACH, SHORTEST_WAY
 from handrail.tangent import Functionals, Gradient, gram, push_forward
 
 # Two changes that differ by less, as a part of the larger, are alike.
@@ -57,8 +57,8 @@ _ROUNDING = 1e-6
 _YIELD = 10.0
 
 # References that enter the metric: the cost of a step grows with their square. With a reach of ρ no
-# more than 1/ρ directions count: then fewer tell as much.
-COORDINATES, _FEWER, _FEWER_FROM = 256, 64, 0.1
+# more than 1/ρ directions count: of one that is far fewer tell as much.
+COORDINATES, _FEWER, _FAR = 256, 64, 0.1
 
 
 @final
@@ -211,13 +211,18 @@ class Elsewhere:
 
     @property
     def matters(self) -> bool:
-        """Whether the next step keeps it in mind; as advice, the shortest way is as good."""
-        return self._references is not None and self._reach < ADVICE
+        """Whether the next step keeps it in mind; of far reach, the shortest way is as good."""
+        return self._references is not None and self._reach < SHORTEST_WAY
 
     @property
     def reach(self) -> float:
         """At present."""
         return self._reach
+
+    @property
+    def reaches_far(self) -> bool:
+        """Whether what is asked is meant for what was never visited, too."""
+        return self._reach >= _FAR
 
     @property
     def states(self) -> Array | None:
@@ -244,10 +249,10 @@ class Elsewhere:
     def _in_metric(self) -> tuple[Array, int]:
         """Which references count (n, *observation_shape), and how many coordinates of them.
 
-        What reaches far is meant for what was never visited, too: only visited ones stay then.
+        Of what reaches far only visited ones.
         """
         assert self._references is not None  # it matters
-        if self._reach < _FEWER_FROM:
+        if not self.reaches_far:
             return self._references.kept(COORDINATES), COORDINATES
         return spread(self._references.states, _FEWER), _FEWER
 

@@ -56,9 +56,9 @@ MAX_ITERATIONS = 50
 _HALVINGS = 12
 
 # As long as the policy elsewhere matters: the most that is asked of a row at once (as a part of
-# what is asked where it does not). References stand in the way when a step must be cut to less than
-# this part, or when so many iterations were not enough.
-_GENTLY, _SHORT, _PATIENCE = 0.25, 0.3, 10
+# what is asked where it does not), more of what is meant to reach far. References stand in the way
+# when a step must be cut to less than this part, or when so many iterations were not enough.
+_GENTLY, _LESS_GENTLY, _SHORT, _PATIENCE = 0.25, 0.5, 0.3, 10
 
 # What is left of what was asked, as a part of it, up to which the same gradients will do once more:
 # they have changed as little, and to take them anew is most of the work.
@@ -239,16 +239,14 @@ def enforce_rows(
     outcome: _Reading | _Failure | None = None
     with policy.still(), unchanged_on_failure(policy) as start:
 
-        def attempt(
-            inside: Array | float = 0.0, begin: list[Tensor] = start
-        ) -> _Reading | _Failure:
+        def attempt(inside: float = 0.0, begin: list[Tensor] = start) -> _Reading | _Failure:
             found = _relinearise(policy, choices.rows, tolerance, elsewhere, history, begin, inside)
             if isinstance(found, _Failure):
                 restore(policy, start)
             return found
 
         if beyond:
-            outcome = attempt(beyond * choices.rows.units(_scale(policy, choices.rows)))
+            outcome = attempt(inside=beyond)
         for _ in range(0 if isinstance(outcome, _Reading) else _MOST_TRIES):
             outcome = attempt()
             if isinstance(outcome, _Failure) and elsewhere.matters:
@@ -340,7 +338,7 @@ def _relinearise(
     elsewhere: Elsewhere,
     history: list[Iteration],
     start: list[Tensor],
-    inside: Array | float = 0.0,
+    inside: float = 0.0,
 ) -> _Reading | _Failure:
     """Step until satisfied, and where that is; or why it is not.
 
@@ -351,7 +349,7 @@ def _relinearise(
         elsewhere: what should stay as it is.
         history: is added to.
         start: the policy's weights as they are now.
-        inside: how far inside their bounds to aim (n_rows,).
+        inside: how far inside their bounds to aim (`Rows.units`).
     """
     here = _Reading.of(policy, rows)
     if here.worst <= tolerance:
@@ -360,17 +358,14 @@ def _relinearise(
     if impossible is not None:
         return _Failure(f"{impossible}. Relax one of them.", impossible.rows)
     elsewhere.begin(policy)
-    targets = (
-        Targets(rows, tolerance, policy.coordinates, inside)
-        if np.any(inside)
-        else Targets.of(rows, tolerance, policy.coordinates)
-    )
+    further = inside * rows.units(policy.scale(here.outputs)) if inside else None
+    targets = Targets.of(rows, tolerance, policy.coordinates, further)
     trust = 1.0
     for number in range(MAX_ITERATIONS):
         if number and number % _PATIENCE == 0:
             elsewhere.give_way()
         gently = elsewhere.matters
-        asked = _GENTLY if gently else trust
+        asked = _asked_gently(elsewhere) if gently else trust
         model = Linearisation(policy, rows, here.outputs)
         position = targets.position(here.outputs)
         try:
@@ -401,6 +396,10 @@ def _relinearise(
     if here.worst <= tolerance:
         return here
     return _unimproved(policy, rows, here.violations, tolerance, len(history))
+
+
+def _asked_gently(elsewhere: Elsewhere) -> float:
+    return _LESS_GENTLY if elsewhere.reaches_far else _GENTLY
 
 
 def _stay_elsewhere(elsewhere: Elsewhere, step: float, far: bool) -> None:
@@ -526,8 +525,3 @@ def _line_search(
         restore(policy, saved)
         step /= 2.0
     return 0.0, here
-
-
-def _scale(policy: Policy, rows: Rows) -> Array:
-    """(n_samples, n_actions) at the rows' states."""
-    return policy.scale(rows.outputs_of(policy))

@@ -235,7 +235,7 @@ class Targets:
         tolerance: the largest violation that will do.
         coordinates: those of the policy.
         inside: by which targets lie further inside (n_rows,), in these coordinates; of two bounds,
-            at most a quarter of what is between them.
+            at most a quarter of what is between them. None for no further.
     """
 
     def __init__(
@@ -243,10 +243,10 @@ class Targets:
         rows: Rows,
         tolerance: float,
         coordinates: Coordinates,
-        inside: Array | float = 0.0,
+        inside: Array | None = None,
     ) -> None:
         self._rows, self._coordinates = rows, coordinates
-        self._tolerance = tolerance
+        self._tolerance, self._inside = tolerance, inside
         # A curved sample is a row of its own, so both have the same order.
         self._samples = rows.curved_samples(coordinates)
         self._curved = rows.sum_samples(self._samples.astype(np.float64)) > 0.0
@@ -256,19 +256,29 @@ class Targets:
         margin = np.minimum(_INSIDE * tolerance, 0.25 * (rows.upper - rows.lower))
         self._lower = self._coordinate_of_bound(rows.lower, margin)
         self._upper = self._coordinate_of_bound(rows.upper, -margin)
-        inset = np.minimum(inside, 0.25 * (self._upper - self._lower))
-        self._lower, self._upper = self._lower + inset, self._upper - inset
+        if inside is not None:
+            inset = np.minimum(inside, 0.25 * (self._upper - self._lower))
+            self._lower, self._upper = self._lower + inset, self._upper - inset
         unbounded = self._curved | rows.is_raw()
         at_once = rows.quantity.reach_at_once
         self._reach = np.where(unbounded, max(_UNBOUNDED_REACH, at_once), at_once)
 
     @classmethod
-    def of(cls, rows: Rows, tolerance: float, coordinates: Coordinates) -> Targets:
-        """The same, no further inside; while rows are held again and again, those of the last."""
-        known: Targets | None = rows.notes.get("targets")
-        if known is None or known._tolerance != tolerance or known._coordinates is not coordinates:
-            known = rows.notes["targets"] = cls(rows, tolerance, coordinates)
+    def of(
+        cls, rows: Rows, tolerance: float, coordinates: Coordinates, inside: Array | None = None
+    ) -> Targets:
+        """The same; while rows are held again and again, those of the last time."""
+        name = "targets" if inside is None else "targets inside"
+        known: Targets | None = rows.notes.get(name)
+        if known is None or not known._are(tolerance, coordinates, inside):
+            known = rows.notes[name] = cls(rows, tolerance, coordinates, inside)
         return known
+
+    def _are(self, tolerance: float, coordinates: Coordinates, inside: Array | None) -> bool:
+        alike = self._tolerance == tolerance and self._coordinates is coordinates
+        if inside is None or self._inside is None:
+            return alike and inside is self._inside
+        return alike and np.array_equal(inside, self._inside)
 
     def position(self, outputs: Array) -> Position:
         """From the policy's outputs (n_samples, n_actions) at the rows' states."""

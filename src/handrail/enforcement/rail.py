@@ -53,6 +53,7 @@ from handrail.settings import (
     LEAST_AT_FIRST,
     LESS_AT_FIRST,
     LITTLE_ALWAYS,
+    SHORTEST_WAY,
     Fading,
     OnUnproven,
     Reach,
@@ -258,11 +259,11 @@ class Rail:
 
     def heeds_elsewhere(self, policy: Policy) -> bool:
         """Whether the next holding is any different for what else there is: not as advice."""
-        return self.reach(policy) < ADVICE
+        return self.reach(policy) < SHORTEST_WAY
 
     def _watched(self, policy: Policy, references: References | None) -> References | None:
         """Where influence is measured; of advice, update by update, that would take longest."""
-        if references is None or not self._reservoir.rollouts or self.reach(policy) < ADVICE:
+        if references is None or not self._reservoir.rollouts or self.heeds_elsewhere(policy):
             return references
         return replace(references, states=spread(references.states, _WATCHED))
 
@@ -334,12 +335,6 @@ class Rail:
     def reach(self, policy: Policy) -> float:
         """Of the next holding."""
         return self._fading(policy).at(self._reservoir.rollouts)
-
-    def advises(self, policy: Policy) -> bool:
-        """Whether what is held is meant for everywhere still: as advice that has not faded yet."""
-        fading = self._fading(policy)
-        lasts = fading.last >= ADVICE or self._reservoir.rollouts < fading.updates
-        return fading.first >= ADVICE and lasts
 
     def _fading(self, policy: Policy) -> Fading:
         if isinstance(self._reach, Fading):

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from handrail._storage import tensor
-from handrail._types import Array, Mask
+from handrail._types import Array, Indices, Mask
 from handrail.constraints import (
     Constraint,
     Expansion,
@@ -46,6 +46,9 @@ _EVERY, _ENTER, _KEPT = 4, 128, 256
 
 # So many that were visited tell where a policy lives.
 _ENOUGH = 64
+
+# So many are taken in at once, of small rollouts several.
+_AT_ONCE = 512
 
 # Of the space, for good.
 _UNVISITED = 256
@@ -366,8 +369,10 @@ class Places:
         """Which of them are constrained points (n,)."""
         if not self._points:
             return np.zeros(len(states), dtype=bool)
-        flat = states.reshape(len(states), -1)
-        return np.array([key in self._points for key in _keys(flat)], dtype=bool)
+        keys = _keys(states.reshape(len(states), -1))
+        if self._points.isdisjoint(keys):  # as nearly always
+            return np.zeros(len(states), dtype=bool)
+        return np.array([key in self._points for key in keys], dtype=bool)
 
 
 @final
@@ -387,10 +392,12 @@ class Reservoir:
         self._visited = self._outside
         self._unvisited = spread(self._outside, _UNVISITED)
         self._rollouts = self._entered = 0
+        self._arrived: list[Array] = []  # of the last rollouts, which nobody has asked for yet
 
     @property
     def visited(self) -> Array:
         """The same, and states of regions among them (n, *observation_shape)."""
+        self._settle()
         return self._visited
 
     @property
@@ -401,11 +408,14 @@ class Reservoir:
     @property
     def knows_where(self) -> bool:
         """Whether enough was visited to know where the policy lives."""
+        if self._entered < _ENOUGH:
+            self._settle()
         return self._entered >= _ENOUGH
 
     @property
     def references(self) -> References | None:
         """At present; None if there is no state of which no constraint speaks."""
+        self._settle()
         return self._named(self._outside)
 
     def references_in_tubes(
@@ -417,7 +427,8 @@ class Reservoir:
             policy: as it is before it is held.
             regional: the constraints on regions.
         """
-        return self._named(self._visited[~asked_to_change(policy, regional, self._visited)])
+        visited = self.visited
+        return self._named(visited[~asked_to_change(policy, regional, visited)])
 
     def _named(self, states: Array) -> References | None:
         if not len(states):
@@ -431,17 +442,34 @@ class Reservoir:
         """What a rollout (n, *observation_shape) has visited."""
         # Few of them before anything is made of them: a rollout of images is large.
         some = spread(np.asarray(states)[::_EVERY], _EVERY * _ENTER)
-        visited = some.astype(np.float64).reshape(len(some), *self._outside.shape[1:])
-        at_points, inside = self._places.are_at(visited), self._places.are_in_regions(visited)
-        at_no_point, outside = visited[~at_points], visited[~(at_points | inside)]
-        alike = self._visited is self._outside and len(outside) == len(at_no_point)
+        self._arrived.append(some.astype(np.float64).reshape(len(some), *self._outside.shape[1:]))
+        self._rollouts += 1
+        # Of images soon: there is no room for many.
+        numbers = sum(one.size for one in self._arrived)
+        if sum(map(len, self._arrived)) >= _AT_ONCE or numbers >= _NUMBERS:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Take in what has arrived: of several small rollouts at once, which takes as long as one.
+
+        Most are not asked for before the next one.
+        """
+        if not self._arrived:
+            return
+        every = np.concatenate(self._arrived)
+        ends = np.cumsum([len(one) for one in self._arrived])[:-1]
+        self._arrived = []
+        at_points, inside = self._places.are_at(every), self._places.are_in_regions(every)
+        outside = _entering(every, ~(at_points | inside), ends)
+        alike = self._visited is self._outside and not (inside & ~at_points).any()
+        at_no_point = outside if alike else _entering(every, ~at_points, ends)
+        self._entered += len(at_no_point)
         self._outside = _renewed(self._outside, outside)
         self._visited = self._outside if alike else _renewed(self._visited, at_no_point)
-        self._rollouts += 1
-        self._entered += min(len(at_no_point), _ENTER)
 
     def memory(self) -> dict[str, NDArray[Any]]:
         """What `recall` needs to go on exactly from here: of the first ones, those that stay."""
+        self._settle()
         return {
             "references": spread(self._outside, _KEPT),
             "visited": spread(self._visited, _KEPT),
@@ -455,6 +483,7 @@ class Reservoir:
         if "references" not in memory:
             return
         shape = (None, *self._outside.shape[1:])
+        self._arrived = []
         self._rollouts = int(tensor(memory, "rollouts", (1,), "int64")[0])
         self._outside = tensor(memory, "references", shape)
         self._visited = tensor(memory, "visited" if "visited" in memory else "references", shape)
@@ -464,9 +493,15 @@ class Reservoir:
             self._entered = int(tensor(memory, "entered", (1,), "int64")[0])
 
 
-def _renewed(kept: Array, visited: Array) -> Array:
-    """With some of what was just visited, in the place of the oldest."""
-    return np.concatenate([spread(kept, _KEPT), spread(visited, _ENTER)])[-_KEPT:]
+def _entering(every: Array, chosen: Mask, ends: Indices) -> Array:
+    """Of each rollout that ends there some of the chosen states, one rollout behind the other."""
+    pairs = zip(np.split(every, ends), np.split(chosen, ends), strict=True)
+    return np.concatenate([spread(states[mask], _ENTER) for states, mask in pairs])
+
+
+def _renewed(kept: Array, entering: Array) -> Array:
+    """With what was just visited in the place of the oldest."""
+    return np.concatenate([spread(kept, _KEPT), entering])[-_KEPT:]
 
 
 def asked_to_change(policy: Policy, regional: Sequence[Regional], states: Array) -> Mask:

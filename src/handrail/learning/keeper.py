@@ -207,10 +207,6 @@ class Keeper:
         """How far the next holding may move the policy elsewhere."""
         return self._rail.reach(self.policy)
 
-    def advises(self) -> bool:
-        """Whether what is held is meant for everywhere still."""
-        return self._rail.advises(self.policy)
-
     def learned_from(self, states: ArrayLike) -> None:
         """The states (n, *observation_shape) of a rollout."""
         self._rail.learned_from(states)

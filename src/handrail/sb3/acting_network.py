@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from operator import attrgetter, is_
 from typing import final
 
@@ -16,16 +17,17 @@ class ActingNetwork:
     """A copy of all that decides how a model acts, to tell whether it still does.
 
     Args:
-        part: of the model's network.
+        network: of the model.
+        without: parts that have no say in it.
     """
 
-    def __init__(self, part: nn.Module) -> None:
-        self._part = part
-        self._copy(_tensors(part))
+    def __init__(self, network: nn.Module, without: Collection[nn.Module] = ()) -> None:
+        self._network, self._without = network, without
+        self._copy(self._present())
 
     def look_again(self) -> None:
         """As it is now it acts from here; asked before every rollout."""
-        now = _tensors(self._part)
+        now = self._present()
         if not _are(now, self._tensors) or _shapes(now) != _shapes(self._copies):
             self._copy(now)
             return
@@ -42,26 +44,36 @@ class ActingNetwork:
         self._versions = list(map(_version, self._counted))
 
     def seems_unchanged(self) -> bool:
-        """Whether nothing was written into it that torch counts: asked at every step, so cheap.
+        """Whether nothing was written into it that torch counts: asked between steps, so cheap.
 
         Torch does not count what is written through `.data`; `is_unchanged` finds that, too.
         """
         return list(map(_version, self._counted)) == self._versions
 
     def is_unchanged(self) -> bool:
-        """Whether it is the same, number by number."""
-        now = _tensors(self._part)
-        return len(now) == len(self._copies) and all(map(torch.equal, self._copies, now))
+        """Whether nothing was written into it since, and it is the same, number by number."""
+        now = self._present()
+        same = self.seems_unchanged() and len(now) == len(self._copies)
+        return same and all(map(torch.equal, self._copies, now))
+
+    def _present(self) -> list[Tensor]:
+        return [
+            one
+            for part in parts_of(self._network, self._without)
+            for own in (part._parameters, part._buffers)
+            for one in own.values()
+            if one is not None
+        ]
 
 
-def parts_of(network: nn.Module) -> list[nn.Module]:
-    """The network and all inside it, those used twice as often.
+def parts_of(network: nn.Module, without: Collection[nn.Module] = ()) -> list[nn.Module]:
+    """The network and all inside it but for some parts, those used twice as often.
 
     Asked before every rollout, by dictionaries: torch's own way puts a name to each of them.
     """
     parts = [network]
     for part in parts:  # which grows meanwhile
-        parts += [one for one in part._modules.values() if one is not None]
+        parts += [one for one in part._modules.values() if one is not None and one not in without]
     return parts
 
 
@@ -72,13 +84,3 @@ def _are(some: list[Tensor], others: list[Tensor]) -> bool:
 
 def _shapes(tensors: list[Tensor]) -> list[torch.Size]:
     return list(map(Tensor.size, tensors))
-
-
-def _tensors(network: nn.Module) -> list[Tensor]:
-    return [
-        one
-        for part in parts_of(network)
-        for own in (part._parameters, part._buffers)
-        for one in own.values()
-        if one is not None
-    ]

@@ -15,12 +15,11 @@ from handrail.learning import Holding, Terms
 from handrail.proof import Certificate
 from handrail.rulebook import AnyConstraints
 from handrail.sb3.acting_network import ActingNetwork
-from handrail.sb3.critic_level import CriticLevel
 from handrail.sb3.experience import Experience, experience_of
 from handrail.sb3.exploration import KeptExploration
 from handrail.sb3.keeper import ModelKeeper
 from handrail.sb3.normalisation import StillNormalisation
-from handrail.sb3.policy import acting_part
+from handrail.sb3.policy import never_acting
 from handrail.sb3.pressure import Pressure, take_off
 from handrail.settings import OnUnproven, Reach, Selection, check_count
 
@@ -36,10 +35,9 @@ class Handrail(BaseCallback):
     algorithm changes the policy as it likes, but that policy does not act. In a list of callbacks
     put this one first: those in front of it are told of a rollout before the policy is held.
 
-    To hold, only the actor's parameters are changed, in place: the critic and what both share stay
-    bit for bit as they are. So does the optimiser's state: Adam's moments remain those of the
-    gradients it was given, and the next step starts from where the constraints hold. While advice
-    gives a head start, one number of the critic follows what that earns: see `CriticLevel`.
+    Only the actor's parameters are changed, in place: the critic and what both share stay bit for
+    bit as they are. So does the optimiser's state: Adam's moments remain those of the gradients it
+    was given, and the next step starts from where the constraints hold.
 
     Of SAC, TD3 and DDPG, constraints are about the deterministic action, of DQN and QR-DQN about
     the greedy one; what noise adds to it, and random actions, nobody holds unless `explore` says
@@ -104,6 +102,7 @@ class Handrail(BaseCallback):
         self._certificates: tuple[Certificate, ...] = ()
         self._told = False  # of a rollout of this training
         self._acting: ActingNetwork | None = None  # since it was last looked at
+        self._steps = 0  # of the environments since then
         self._held_after = 0  # gradient steps
 
     @property
@@ -196,7 +195,9 @@ class Handrail(BaseCallback):
                 "hold after updates. Give it to `learn` itself, alone or in a list, not to another "
                 "callback."
             )
-        if self._acting is None or not self._acting.seems_unchanged():
+        self._steps += 1
+        # After 1, 2, 4, … steps: when the rollout ends, all that was written meanwhile is found.
+        if not self._steps & (self._steps - 1) and not self._seems_as_it_acts():
             raise self._changed("before")
         assert self._keeper is not None  # _init_callback comes first
         if self._keeper.normalisation is not None:
@@ -225,19 +226,11 @@ class Handrail(BaseCallback):
         assert self._experience is not None
         if self._told and not self._is_as_it_acts():
             raise self._changed("in the rollout before")
-        if self._gives_head_start():
-            CriticLevel(self.model).follow()
         news = self._experience.news()
         if news is not None:
             self._keeper.learned_from(news)
         if self._pressure is not None:
             self._pressure.begin(self._keeper.enforcer)
-
-    def _gives_head_start(self) -> bool:
-        """Whether a policy that learns from rollouts began better than it would have by itself."""
-        assert self._keeper is not None  # _init_callback comes first
-        was_told = bool(self._history) and self._history[0].iterations > 0
-        return was_told and not self._is_off_policy and self._keeper.advises()
 
     def _on_training_end(self) -> None:
         self._hold()
@@ -249,6 +242,9 @@ class Handrail(BaseCallback):
             self._exploration.end()
         if self._keeper is not None and self._keeper.normalisation is not None:
             self._keeper.normalisation.end()
+
+    def _seems_as_it_acts(self) -> bool:
+        return self._acting is not None and self._acting.seems_unchanged()
 
     def _is_as_it_acts(self) -> bool:
         return self._acting is not None and self._acting.is_unchanged()
@@ -285,9 +281,11 @@ class Handrail(BaseCallback):
     def _note(self, holding: Holding) -> None:
         """Of the policy that acts from here."""
         if self._acting is None:
-            self._acting = ActingNetwork(acting_part(self.model.policy))
+            network = self.model.policy
+            self._acting = ActingNetwork(network, never_acting(network))
         else:
             self._acting.look_again()
+        self._steps = 0
         self._history.append(holding)
         record = self.logger.record
         for name, value in holding.logged().items():

@@ -27,7 +27,7 @@ from handrail.sb3.normalisation import (
     normalisation_of,
     raw_policy,
 )
-from handrail.sb3.policy import policy_by, refuse_changed
+from handrail.sb3.policy import never_acting, policy_by, refuse_changed
 
 
 @final
@@ -45,8 +45,9 @@ class ModelKeeper:
     def __init__(self, model: BaseAlgorithm, terms: Terms) -> None:
         self._model = model
         self._network = model.policy
-        self._holdings, self._built = 0, _built(parts_of(model.policy))
         self._shown, self._wrapper = policy_by(model.policy, model), normalisation_of(model)
+        self._never_acting = never_acting(model.policy)
+        self._holdings, self._built = 0, _built(self._acting_parts())
         policy = raw_policy(self._shown, self._wrapper)
         spaces = model.observation_space, model.action_space
         begin = present_states(model)
@@ -84,17 +85,13 @@ class ModelKeeper:
         """The states (n, *observation_shape) of a rollout."""
         self._keeper.learned_from(states)
 
-    def advises(self) -> bool:
-        """Whether what is held is meant for everywhere still."""
-        return self._keeper.advises()
-
     def hold(self, before: float | None = None) -> tuple[Holding, Enforcement]:
         """Make the model obey now; on failure it is as it was.
 
         Args:
             before: its worst violation now, if a `look` has found it.
         """
-        parts = parts_of(self._network)
+        parts = self._acting_parts()
         self._act(parts)
         self._refuse_changed(parts)  # what is held must be what acts
         if not is_normalised_by(self._model, self._wrapper):
@@ -132,8 +129,11 @@ class ModelKeeper:
 
     def look(self) -> tuple[Holding, bool]:
         """The model as it acts if it is not held now, and whether it obeys; it is watched."""
-        self._act(parts_of(self._network))
+        self._act(self._acting_parts())
         return self._keeper.look(self._model.num_timesteps)
+
+    def _acting_parts(self) -> list[nn.Module]:
+        return parts_of(self._network, self._never_acting)
 
     def _act(self, parts: Sequence[nn.Module]) -> None:
         """As it does in a rollout; `train` goes back by itself."""

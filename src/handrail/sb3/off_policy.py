@@ -32,8 +32,8 @@ from handrail.errors import InvalidPolicy
 from handrail.policies import DeterministicPolicy, Policy, limits_of, onto_range
 from handrail.sb3.observations import observed, probes, state_space
 from handrail.sb3.policy import (
-    acting_part,
     behind_extractor,
+    never_acting,
     policy_by,
     refuse_changed,
     refuse_differences,
@@ -100,10 +100,14 @@ def _refuse_changed(network: SACPolicy | TD3Policy, found: Policy) -> None:
     _compare(network, found)
 
 
-@acting_part.register(SACPolicy)
-@acting_part.register(TD3Policy)
-def _acting_part(network: SACPolicy | TD3Policy) -> nn.Module:
-    return network.actor
+@never_acting.register
+def _never_acting_of_sac(network: SACPolicy) -> tuple[nn.Module, ...]:
+    return _critic_parts(network)
+
+
+@never_acting.register
+def _never_acting_of_td3(network: TD3Policy) -> tuple[nn.Module, ...]:
+    return (*_critic_parts(network), network.actor_target)
 
 
 def _refuse_other_ways_to_act(network: SACPolicy | TD3Policy) -> None:

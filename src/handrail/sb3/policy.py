@@ -125,10 +125,10 @@ def refuse_changed(network: ActorCritic, found: Policy) -> None:
 
 
 @singledispatch
-def acting_part(network: ActorCritic) -> nn.Module:
-    """What of a network decides how the model acts; the rest may change whenever it likes."""
-    part: nn.Module = network
-    return part
+def never_acting(network: ActorCritic) -> tuple[nn.Module, ...]:
+    """What of a network has no say in how the model acts: it may change whenever it likes."""
+    shared = network.pi_features_extractor
+    return tuple(one for one in _critic_parts(network) if one is not shared)
 
 
 def refuse_shifted_actions(model: BaseAlgorithm) -> None:

@@ -23,8 +23,8 @@ from handrail.policies import GreedyPolicy, Policy
 from handrail.sb3.exploration import is_kept
 from handrail.sb3.observations import observed, probes, state_space
 from handrail.sb3.policy import (
-    acting_part,
     behind_extractor,
+    never_acting,
     policy_by,
     refuse_changed,
     refuse_differences,
@@ -53,9 +53,14 @@ def _refuse_changed(network: DQNPolicy, found: Policy) -> None:
     _compare(network, found)
 
 
-@acting_part.register
-def _acting_part(network: DQNPolicy) -> nn.Module:
-    return network.q_net
+def _valued_by(network: Any) -> Any:
+    """The part of a network that values all actions."""
+    return network.q_net if isinstance(network, DQNPolicy) else network.quantile_net
+
+
+@never_acting.register
+def _never_acting(network: DQNPolicy) -> tuple[nn.Module, ...]:
+    return (network.q_net_target,)
 
 
 def _by_values(network: Any, model: BaseAlgorithm, layers: nn.Module) -> Policy:
@@ -65,7 +70,7 @@ def _by_values(network: Any, model: BaseAlgorithm, layers: nn.Module) -> Policy:
     refuse_shifted_actions(model)
     state_space(network.observation_space)  # refuses what no state is told of
     network.set_training_mode(False)
-    valued: Any = acting_part(network)
+    valued = _valued_by(network)
     found = GreedyPolicy(behind_extractor(network, valued.features_extractor, [layers], ()))
     refuse_changed(network, found)
     return found
@@ -73,7 +78,7 @@ def _by_values(network: Any, model: BaseAlgorithm, layers: nn.Module) -> Policy:
 
 def _refuse_other_ways_to_act(network: Any, kind: type[Any], kind_of_values: type[Any]) -> None:
     """By identity: what a method of somebody else does at other weights, no numbers can tell."""
-    valued = acting_part(network)
+    valued = _valued_by(network)
     refuse_own_methods(network, kind, _OF_POLICY, _HOME)
     refuse_own_methods(valued, kind_of_values, _OF_NETWORK, _HOME)
     refuse_hooks({type(network).__name__: network, type(valued).__name__: valued})
@@ -84,7 +89,7 @@ def _compare(network: Any, found: Policy) -> None:
     space = network.observation_space
     states = probes(space)
     with torch.no_grad():
-        said: Tensor = acting_part(network)(network.obs_to_tensor(observed(space, states))[0])
+        said: Tensor = _valued_by(network)(network.obs_to_tensor(observed(space, states))[0])
     values = said.mean(dim=1) if said.ndim > 2 else said
     refuse_differences(
         type(network).__name__,
@@ -121,6 +126,6 @@ if find_spec("sb3_contrib") is not None:
         _refuse_other_ways_to_act(network, QRDQNPolicy, QuantileNetwork)
         _compare(network, found)
 
-    @acting_part.register
-    def _acting_quantiles(network: QRDQNPolicy) -> nn.Module:
-        return network.quantile_net
+    @never_acting.register
+    def _never_acting_of_quantiles(network: QRDQNPolicy) -> tuple[nn.Module, ...]:
+        return (network.quantile_net_target,)
