@@ -153,6 +153,20 @@ def test_a_change_while_it_acts_ends_the_training(
     assert np.isfinite(rail.worst_violation)
 
 
+def test_a_training_that_stops_in_a_rollout_has_acted_in_it() -> None:
+    class Stop(BaseCallback):
+        def _on_step(self) -> bool:
+            return self.num_timesteps < 20
+
+    model, rail = ppo(), Handrail(CARTPOLE)
+    with pytest.raises(
+        hr.errors.InvalidArgument, match="while it acts, in the rollout before step 20"
+    ):
+        model.learn(128, callback=[rail, Spoil({18: 9.0}), Stop()])
+    model.learn(128, callback=[rail, Stop()])  # it is held, and goes on
+    assert rail.worst_violation <= 1e-5
+
+
 def test_what_a_critic_does_meanwhile_is_its_own() -> None:
     """Of target networks, too: neither decides an action."""
 

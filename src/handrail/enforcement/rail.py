@@ -215,7 +215,7 @@ class Rail:
         self._observations = observations
         self._auto: Fading | None = None
         self._known: Expansion | None = None
-        self._tubes: Sequence[Regional] = ()
+        self._tubes: Sequence[Regional] | None = None
         self._moved = Displacement()
         self._held_after = -1  # rollouts
 
@@ -321,8 +321,8 @@ class Rail:
 
     def _references(self, policy: Policy) -> References | None:
         """Where the policy, as it is, need not change; of tubes also inside of them."""
-        if self._known is None:
-            self._known = expansion = expand(self.constraints, policy)
+        expansion = self._expansion(policy)
+        if self._tubes is None:
             is_tube = leave_room_between(Choices(expansion.rows(per_region=1), policy).rows)
             self._tubes = expansion.regional if is_tube else ()
         if self._tubes:
@@ -330,7 +330,13 @@ class Rail:
         references = self._reservoir.references
         if references is None:
             return None
-        return replace(references, constrained=Constrained(self._known, self._reservoir.visited))
+        return replace(references, constrained=Constrained(expansion, self._reservoir.visited))
+
+    def _expansion(self, policy: Policy) -> Expansion:
+        """Of the constraints, as they were when the policy was first seen."""
+        if self._known is None:
+            self._known = expand(self.constraints, policy)
+        return self._known
 
     def reach(self, policy: Policy) -> float:
         """Of the next holding."""
@@ -342,7 +348,7 @@ class Rail:
         if self._reach != "auto":
             return Fading(first=self._reach, last=self._reach)
         if self._auto is None:
-            self._auto = self._chosen_for(expand(self.constraints, policy), policy)
+            self._auto = self._chosen_for(self._expansion(policy), policy)
         return self._auto
 
     def _chosen_for(self, expansion: Expansion, policy: Policy) -> Fading:

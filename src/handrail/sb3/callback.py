@@ -100,7 +100,7 @@ class Handrail(BaseCallback):
         self._pressure: Pressure | None = None
         self._history: list[Holding] = []
         self._certificates: tuple[Certificate, ...] = ()
-        self._told = False  # of a rollout of this training
+        self._told = self._acts = False  # of a rollout of this training, and in one
         self._acting: ActingNetwork | None = None  # since it was last looked at
         self._steps = 0  # of the environments since then
         self._held_after = 0  # gradient steps
@@ -127,7 +127,7 @@ class Handrail(BaseCallback):
 
     def _init_callback(self) -> None:
         """What cannot be held is refused here, before training; learning on goes on from here."""
-        self._told, self._acting = False, None
+        self._told, self._acts, self._acting = False, False, None
         if self._pressure is not None:
             self._pressure.end()  # left on another model by a training that was interrupted
         if self._keeper is None or not self._keeper.keeps(self.model):
@@ -174,7 +174,7 @@ class Handrail(BaseCallback):
             self._exploration.begin()
 
     def _on_rollout_start(self) -> None:
-        first, self._told = not self._told, True
+        first, self._told, self._acts = not self._told, True, True
         # Callbacks behind this one may have changed the policy since training started.
         if first and self._is_as_it_acts():
             return
@@ -196,7 +196,7 @@ class Handrail(BaseCallback):
                 "callback."
             )
         self._steps += 1
-        # After 1, 2, 4, … steps: when the rollout ends, all that was written meanwhile is found.
+        # After 1, 2, 4, … steps: at its end all that was written in the rollout meanwhile is found.
         if not self._steps & (self._steps - 1) and not self._seems_as_it_acts():
             raise self._changed("before")
         assert self._keeper is not None  # _init_callback comes first
@@ -224,15 +224,22 @@ class Handrail(BaseCallback):
     def _on_rollout_end(self) -> None:
         assert self._keeper is not None  # _init_callback comes first
         assert self._experience is not None
-        if self._told and not self._is_as_it_acts():
-            raise self._changed("in the rollout before")
+        if self._told:
+            self._stop_acting()
         news = self._experience.news()
         if news is not None:
             self._keeper.learned_from(news)
         if self._pressure is not None:
             self._pressure.begin(self._keeper.enforcer)
 
+    def _stop_acting(self) -> None:
+        self._acts = False
+        if not self._is_as_it_acts():
+            raise self._changed("in the rollout before")
+
     def _on_training_end(self) -> None:
+        if self._acts:  # in the middle of a rollout, which nobody has ended
+            self._stop_acting()
         self._hold()
         self._let_go()
 
