@@ -166,6 +166,9 @@ def test_bounds_that_depend_on_the_state_are_proven_in_a_branch() -> None:
 
 
 def test_what_no_branch_can_do_is_refused() -> None:
+    for given in (3, "32", (3, 2.5)):
+        with pytest.raises(InvalidPolicy, match=r"how many actions each .* has, such as \(3, 2\)"):
+            hr.Branch(given, 1, 2)
     with pytest.raises(InvalidConstraint, match="3 branches, 0 to 2, but got 3"):
         hr.Branch(SPACE, 3, 0)
     with pytest.raises(InvalidConstraint, match="branch 1 has 2 actions, 0 to 1, but got action 2"):

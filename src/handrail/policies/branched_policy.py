@@ -7,6 +7,7 @@ branch everything is as with a single discrete action.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -315,7 +316,13 @@ def sizes_of(space: gym.Space[Any] | Sequence[int]) -> tuple[int, ...]:
         return branches_of(space)
     if isinstance(space, gym.Space):
         raise InvalidPolicy(f"{space} has no branches: expected MultiDiscrete or MultiBinary.")
-    return tuple(int(one) for one in space)
+    try:
+        return tuple(operator.index(one) for one in space)
+    except TypeError as error:
+        raise InvalidPolicy(
+            "Branches are given as the action space, or as how many actions each of them has, such "
+            f"as (3, 2), but got {space!r}."
+        ) from error
 
 
 def branches_called(full_name: str) -> BranchProbability | None:
