@@ -50,13 +50,16 @@ class Row:
         setting: what learns where.
         knowledge: the name of a set of the environment.
         arm: the way in which the learner is told.
-        times: as many seeds as other rows have, for what happens seldom.
     """
 
     setting: Setting
     knowledge: str
     arm: Arm
-    times: int = 1
+
+    @property
+    def times(self) -> int:
+        """As many seeds as other rows have, for what happens seldom."""
+        return _TIMES.get(self.setting, 1) if self.knowledge in (NOTHING, FULL) else 1
 
     def cells(self, seeds: Sequence[int]) -> list[InfluenceCell]:
         """One per seed, and for more of them one per seed that follows."""
@@ -65,7 +68,7 @@ class Row:
 
     def plain(self) -> Row:
         """The same learner, told nothing."""
-        return Row(self.setting, NOTHING, "plain", self.times)
+        return Row(self.setting, NOTHING, "plain")
 
 
 @final
@@ -94,8 +97,7 @@ def _one_sided_rows(setting: Setting) -> list[Row]:
 
 
 def _full_rows(setting: Setting) -> list[Row]:
-    told = Row(setting, FULL, "rail", _TIMES.get(setting, 1))
-    return [told.plain(), told]
+    return [Row(setting, NOTHING, "plain"), Row(setting, FULL, "rail")]
 
 
 ONE_SIDED = Study(

@@ -461,3 +461,29 @@ def test_a_fresh_network_that_linearising_cannot_hold_is_held(
     held = hr.enforce(policy, rules, selection=selection).raise_if_unsatisfied()
     assert held.worst_violation <= 0.0
     assert measure_fresh(policy, rules, 10_000, seed=1).worst_violation <= 0.0
+
+
+def test_what_descending_spoils_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoiled(policy: hr.Policy, _: object) -> bool:
+        with torch.no_grad():
+            policy.parameters[0].fill_(torch.inf)
+        return False
+
+    monkeypatch.setattr(enforce_module, "descend", spoiled)
+    policy = fresh_actor(2)
+    before = [one.detach().clone() for one in policy.parameters]
+    assert not hr.enforce(policy, top_of_pendulum(), selection=hr.Everywhere(margin=1.0)).satisfied
+    assert all(map(torch.equal, before, policy.parameters))
+
+
+def test_what_contradicts_itself_is_not_descended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No way leads there, however small the steps."""
+
+    def never(*_: object) -> bool:
+        raise AssertionError
+
+    monkeypatch.setattr(enforce_module, "descend", never)
+    policy = small_policy()
+    at = hr.Points(np.zeros((1, 3)))
+    rules = [hr.AtLeast(0.9, a, at, name=f"all to {a}") for a in range(2)]
+    assert not hr.enforce(policy, rules).satisfied

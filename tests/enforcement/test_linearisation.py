@@ -52,3 +52,22 @@ def test_no_gradient_where_everything_holds() -> None:
     policy = hr.CategoricalPolicy.mlp(spaces(4, 2), [32], seed=0)
     rows = rows_of([hr.AtLeast(0.01, 1, hr.Points(np.zeros(4)), name="holds")], policy)
     assert Targets(rows, 1e-5, policy.coordinates).energy(policy) == (0.0, None)
+
+
+def test_targets_are_kept_until_anything_of_them_is_another() -> None:
+    """While a Gaussian learns how noisy it is, how far inside they lie changes every time."""
+    policy = hr.CategoricalPolicy.mlp(spaces(4, 2), [32], seed=0)
+    rows = rows_of([hr.AtLeast(0.9, 1, hr.Points(np.zeros((1, 4))), name="right")], policy)
+    here = policy.coordinates
+
+    def shortfall(tolerance: float, inside: float | None) -> float:
+        further = None if inside is None else np.array([inside])
+        found = Targets.of(rows, tolerance, here, further)
+        assert found is Targets.of(rows, tolerance, here, further)
+        return found.shortfall(found.position(rows.outputs_of(policy)))
+
+    plain, near, far = (shortfall(1e-6, inside) for inside in (None, 0.2, 0.5))
+    assert near - plain == pytest.approx(0.2)
+    assert far - plain == pytest.approx(0.5)
+    assert shortfall(1e-6, None) == plain
+    assert shortfall(1e-3, 0.5) > far

@@ -171,8 +171,10 @@ def test_rollouts_are_taken_in_together_as_they_would_be_one_by_one(of_each: int
         for one in (asked, waiting):
             one.add(visited)
         visited[:] = np.nan  # what was given is nobody's any more
+        waiting.add(np.zeros((0, 2)))  # nothing to wait for
+        asked.add(np.zeros((0, 2)))
         assert len(found_in(asked)) <= len(asked.visited)
-    assert waiting.rollouts == 21
+    assert waiting.rollouts == 42
     assert waiting.knows_where == asked.knows_where == (of_each > 7)
     for name, found in asked.memory().items():
         np.testing.assert_array_equal(waiting.memory()[name], found)

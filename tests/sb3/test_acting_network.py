@@ -10,9 +10,11 @@ import torch
 from sb3_contrib import QRDQN
 from stable_baselines3 import DQN, SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from torch import nn
 
 import handrail as hr
+from handrail.sb3 import policy_of
 from handrail.sb3.acting_network import ActingNetwork
 from handrail.sb3.callback import Handrail
 from handrail.sb3.policy import never_acting
@@ -96,6 +98,14 @@ def test_what_has_no_say_is_left_out() -> None:
     assert not acting.is_unchanged()
 
 
+def test_another_parameter_of_the_same_numbers_is_not_the_same() -> None:
+    """What is written into it later would not be counted."""
+    part: Any = network()
+    acting = ActingNetwork(part)
+    part[0].weight = nn.Parameter(part[0].weight.detach().clone())
+    assert not acting.is_unchanged()
+
+
 def test_what_was_written_and_taken_back_was_a_change() -> None:
     """In between, something else may have acted."""
     part: Any = network()
@@ -153,23 +163,38 @@ def test_a_change_while_it_acts_ends_the_training(
     assert np.isfinite(rail.worst_violation)
 
 
-def test_a_training_that_stops_in_a_rollout_has_acted_in_it() -> None:
-    class Stop(BaseCallback):
+class Stop(BaseCallback):
+    """In the middle of the first rollout."""
+
+    def _on_step(self) -> bool:
+        return self.num_timesteps < 20
+
+
+@pytest.mark.parametrize("added", [{}, {18: 9.0}])
+def test_a_training_that_stops_in_a_rollout_has_acted_in_it(added: dict[int, float]) -> None:
+    """What was written since it was last looked at counts as having acted."""
+    model, rail = ppo(), Handrail(CARTPOLE)
+    model.learn(128, callback=[rail, Spoil(added), Stop()])
+    assert (rail.worst_violation > 0.5) == bool(added)
+    assert hr.measure(policy_of(model), CARTPOLE).worst_violation <= 1e-5
+
+
+def test_who_brings_back_the_best_policy_when_training_stops_is_held() -> None:
+    class BringBack(BaseCallback):
         def _on_step(self) -> bool:
-            return self.num_timesteps < 20
+            return True
+
+        def _on_training_end(self) -> None:
+            network: Any = self.model.policy
+            with torch.no_grad():
+                network.action_net.weight.mul_(0.99)
 
     model, rail = ppo(), Handrail(CARTPOLE)
-    with pytest.raises(
-        hr.errors.InvalidArgument, match="while it acts, in the rollout before step 20"
-    ):
-        model.learn(128, callback=[rail, Spoil({18: 9.0}), Stop()])
-    model.learn(128, callback=[rail, Stop()])  # it is held, and goes on
-    assert rail.worst_violation <= 1e-5
+    model.learn(128, callback=[BringBack(), rail, Stop()])
+    assert hr.measure(policy_of(model), CARTPOLE).worst_violation <= 1e-5
 
 
 def test_what_a_critic_does_meanwhile_is_its_own() -> None:
-    """Of target networks, too: neither decides an action."""
-
     class Criticise(BaseCallback):
         def _on_step(self) -> bool:
             network: Any = self.model.policy
@@ -181,6 +206,49 @@ def test_what_a_critic_does_meanwhile_is_its_own() -> None:
     model, rail = ppo(), Handrail(CARTPOLE)
     model.learn(128, callback=[rail, Criticise()])
     assert rail.worst_violation <= 1e-5
+
+
+class Trunk(BaseFeaturesExtractor):
+    """Layers behind another extractor, or the state itself."""
+
+    def __init__(self, space: Any, inside: nn.Module | None = None) -> None:
+        super().__init__(space, features_dim=4)
+        self.inside = nn.Flatten() if inside is None else inside
+        self.own = nn.Linear(4, 4)
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        features: torch.Tensor = self.own(self.inside(observations))
+        return features
+
+
+def test_what_the_critic_has_of_the_actor_has_a_say() -> None:
+    """An actor that looks through the critic's eyes acts otherwise once these see otherwise."""
+    model = ppo(policy_kwargs={"share_features_extractor": False})
+    network: Any = model.policy
+    eyes = Trunk(model.observation_space)
+    network.vf_features_extractor = eyes
+    network.pi_features_extractor = network.features_extractor = Trunk(
+        model.observation_space, eyes
+    )
+    assert eyes not in never_acting(network)
+
+    class Blind(BaseCallback):
+        def _on_step(self) -> bool:
+            with torch.no_grad():
+                eyes.own.weight.mul_(-1.0)
+            return True
+
+    with pytest.raises(hr.errors.InvalidArgument, match="changed the policy while it acts"):
+        model.learn(128, callback=[Handrail(CARTPOLE), Blind()])
+
+
+def test_a_target_that_is_what_acts_has_a_say() -> None:
+    twin: Any = TD3("MlpPolicy", "Pendulum-v1").policy
+    twin.actor_target = twin.actor
+    assert never_acting(twin) == (twin.critic, twin.critic_target)
+    valued: Any = DQN("MlpPolicy", "CartPole-v1").policy
+    valued.q_net_target = valued.q_net
+    assert never_acting(valued) == ()
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -62,8 +62,8 @@ def test_what_a_learner_left_in_its_gradients_stays() -> None:
         assert (grad == 3.0).all()
 
 
-def test_what_overflows_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A network that the way down leads beyond its numbers is not kept."""
+def test_what_overflows_is_no_policy_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asked for it goes back."""
     module = nn.Sequential(nn.Linear(1, 4), nn.ReLU(), nn.Linear(4, 2)).double()
     policy = hr.CategoricalPolicy(module)
     monkeypatch.setattr("handrail.tangent.descent._RATE", 1e200)

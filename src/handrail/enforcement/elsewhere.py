@@ -184,7 +184,7 @@ class Elsewhere:
         references: where the policy should stay; None where nothing is known of it.
         reach: how far what is asked at one state may move the others (see above).
         watched: those at which influence is measured; by default all of them.
-        beyond: how far inside its bounds what is violated at a point is to come (`Rows.units`).
+        beyond: how far inside their bounds points are to come if any is violated (`Rows.units`).
 
     Attributes:
         beyond: the same.
@@ -211,7 +211,7 @@ class Elsewhere:
 
     @property
     def matters(self) -> bool:
-        """Whether the next step keeps it in mind; of far reach, the shortest way is as good."""
+        """Whether the next step keeps it in mind; weights may count more, and all by themselves."""
         return self._references is not None and self._reach < SHORTEST_WAY
 
     @property

@@ -69,7 +69,7 @@ _BEFORE = 512
 # At so many references influence is measured after every update, where they decide nothing.
 _WATCHED = 64
 
-# What an update has broken comes so far inside its bounds (`Rows.units`), where that is advice: the
+# Where an update has broken advice, all of it comes so far inside its bounds (`Rows.units`): the
 # next updates break it less often, each of which would need a correction of its own
 # (measured: docs/benchmarks/callback.md).
 _BEYOND = 0.6
@@ -258,7 +258,7 @@ class Rail:
         return self._references(policy) is not None
 
     def heeds_elsewhere(self, policy: Policy) -> bool:
-        """Whether the next holding is any different for what else there is: not as advice."""
+        """Whether the next holding is any different for what else there is."""
         return self.reach(policy) < SHORTEST_WAY
 
     def _watched(self, policy: Policy, references: References | None) -> References | None:
@@ -268,7 +268,7 @@ class Rail:
         return replace(references, states=spread(references.states, _WATCHED))
 
     def _beyond(self, policy: Policy) -> float:
-        """How far inside its bounds a gentle learner's update is corrected: by advice only."""
+        """How far inside its bounds all comes that a gentle learner is told: as advice only."""
         is_gentle, is_correction = self._advice.last < ADVICE, self._reservoir.rollouts > 0
         is_advice = self.reach(policy) >= self._advice.last
         return _BEYOND if is_gentle and is_correction and is_advice else 0.0

@@ -442,8 +442,10 @@ class Reservoir:
         """What a rollout (n, *observation_shape) has visited."""
         # Few of them before anything is made of them: a rollout of images is large.
         some = spread(np.asarray(states)[::_EVERY], _EVERY * _ENTER)
-        self._arrived.append(some.astype(np.float64).reshape(len(some), *self._outside.shape[1:]))
         self._rollouts += 1
+        if not len(some):
+            return
+        self._arrived.append(some.astype(np.float64).reshape(len(some), *self._outside.shape[1:]))
         # Of images soon: there is no room for many.
         numbers = sum(one.size for one in self._arrived)
         if sum(map(len, self._arrived)) >= _AT_ONCE or numbers >= _NUMBERS:

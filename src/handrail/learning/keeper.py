@@ -228,6 +228,17 @@ class Keeper:
             violation, obeys = self._lookout.look(self.policy)
         return Holding.none(timesteps, violation, perf_counter() - start), obeys
 
+    def as_it_is(self, timesteps: int) -> Holding:
+        """The policy as it acts if it is not held now.
+
+        Args:
+            timesteps: of the environment, until now.
+        """
+        start = perf_counter()
+        with one_thread():
+            violation = self.enforcer.worst(self.policy)
+        return Holding.none(timesteps, violation, perf_counter() - start)
+
     def hold(
         self, timesteps: int, trainer: str, before: float | None = None
     ) -> tuple[Holding, Enforcement]:

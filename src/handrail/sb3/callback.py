@@ -196,7 +196,7 @@ class Handrail(BaseCallback):
                 "callback."
             )
         self._steps += 1
-        # After 1, 2, 4, … steps: at its end all that was written in the rollout meanwhile is found.
+        # After 1, 2, 4, … steps: what torch counts, or what is still there, is found at the end.
         if not self._steps & (self._steps - 1) and not self._seems_as_it_acts():
             raise self._changed("before")
         assert self._keeper is not None  # _init_callback comes first
@@ -224,22 +224,22 @@ class Handrail(BaseCallback):
     def _on_rollout_end(self) -> None:
         assert self._keeper is not None  # _init_callback comes first
         assert self._experience is not None
-        if self._told:
-            self._stop_acting()
+        self._acts = False
+        if self._told and not self._is_as_it_acts():
+            raise self._changed("in the rollout before")
         news = self._experience.news()
         if news is not None:
             self._keeper.learned_from(news)
         if self._pressure is not None:
             self._pressure.begin(self._keeper.enforcer)
 
-    def _stop_acting(self) -> None:
-        self._acts = False
-        if not self._is_as_it_acts():
-            raise self._changed("in the rollout before")
-
     def _on_training_end(self) -> None:
-        if self._acts:  # in the middle of a rollout, which nobody has ended
-            self._stop_acting()
+        assert self._keeper is not None  # _init_callback comes first
+        if self._acts and not self._is_as_it_acts():
+            # It ends in the middle of a rollout. Somebody has changed the policy, perhaps only now,
+            # as those do who bring back the best one: it counts as one that acted.
+            self._note(self._keeper.as_it_is())
+        self._acts = False
         self._hold()
         self._let_go()
 

@@ -120,6 +120,11 @@ class ModelKeeper:
         with one_thread():
             refuse_changed(self._network, self._shown)
 
+    def as_it_is(self) -> Holding:
+        """The model as it acts if it is not held now, looked at like any other."""
+        self._act(self._acting_parts())
+        return self._keeper.as_it_is(self._model.num_timesteps)
+
     def hold_and_watch(self, before: float | None = None) -> tuple[Holding, Enforcement]:
         """The same, and from here on `look` tells whether it still obeys."""
         holding, result = self.hold(before)

@@ -34,6 +34,7 @@ from handrail.sb3.observations import observed, probes, state_space
 from handrail.sb3.policy import (
     behind_extractor,
     never_acting,
+    outside,
     policy_by,
     refuse_changed,
     refuse_differences,
@@ -102,12 +103,12 @@ def _refuse_changed(network: SACPolicy | TD3Policy, found: Policy) -> None:
 
 @never_acting.register
 def _never_acting_of_sac(network: SACPolicy) -> tuple[nn.Module, ...]:
-    return _critic_parts(network)
+    return outside([network.actor], _critic_parts(network))
 
 
 @never_acting.register
 def _never_acting_of_td3(network: TD3Policy) -> tuple[nn.Module, ...]:
-    return (*_critic_parts(network), network.actor_target)
+    return outside([network.actor], [*_critic_parts(network), network.actor_target])
 
 
 def _refuse_other_ways_to_act(network: SACPolicy | TD3Policy) -> None:

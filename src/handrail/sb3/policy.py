@@ -127,8 +127,14 @@ def refuse_changed(network: ActorCritic, found: Policy) -> None:
 @singledispatch
 def never_acting(network: ActorCritic) -> tuple[nn.Module, ...]:
     """What of a network has no say in how the model acts: it may change whenever it likes."""
-    shared = network.pi_features_extractor
-    return tuple(one for one in _critic_parts(network) if one is not shared)
+    actor = network.pi_features_extractor, network.mlp_extractor.policy_net, network.action_net
+    return outside(actor, _critic_parts(network))
+
+
+def outside(acting: Iterable[nn.Module], parts: Iterable[nn.Module]) -> tuple[nn.Module, ...]:
+    """Those of the parts that nothing which acts has inside it."""
+    inside = {one for part in acting for one in part.modules()}
+    return tuple(part for part in parts if part not in inside)
 
 
 def refuse_shifted_actions(model: BaseAlgorithm) -> None:

@@ -25,6 +25,7 @@ from handrail.sb3.observations import observed, probes, state_space
 from handrail.sb3.policy import (
     behind_extractor,
     never_acting,
+    outside,
     policy_by,
     refuse_changed,
     refuse_differences,
@@ -60,7 +61,7 @@ def _valued_by(network: Any) -> Any:
 
 @never_acting.register
 def _never_acting(network: DQNPolicy) -> tuple[nn.Module, ...]:
-    return (network.q_net_target,)
+    return outside([network.q_net], [network.q_net_target])
 
 
 def _by_values(network: Any, model: BaseAlgorithm, layers: nn.Module) -> Policy:
@@ -128,4 +129,4 @@ if find_spec("sb3_contrib") is not None:
 
     @never_acting.register
     def _never_acting_of_quantiles(network: QRDQNPolicy) -> tuple[nn.Module, ...]:
-        return (network.quantile_net_target,)
+        return outside([network.quantile_net], [network.quantile_net_target])
