@@ -228,8 +228,17 @@ def _unknown_key(finding: Mapping[str, Any]) -> str:
     return (
         f"unknown key {key!r}{_inside(_path(finding)[:-1])}{strategy}. Known here: "
         f"{', '.join(known)}."
-        f"{did_you_mean(str(key), known)}"
+        f"{did_you_mean(str(key), known) or _where_it_belongs(str(key))}"
     )
+
+
+def _where_it_belongs(key: str) -> str:
+    """' It is a key of network.', or nothing if it is one of no settings."""
+    homes = [name for name in ("network", "settings") if key in _MODELS[name].model_fields]
+    strategies = [name for name, one in _STRATEGIES.items() if key in one.model_fields]
+    if strategies:
+        homes.append(f"selection, with strategy: {' or '.join(strategies)}")
+    return f" It is a key of {homes[0]}." if homes else ""
 
 
 def _inside(path: KeyPath) -> str:
