@@ -100,7 +100,8 @@ trainings, {hours:.1f} hours of one core), with {results.versions}. The arms of 
 comparison differ in one thing, how the learner is told; network, settings, budget and seeds are \
 the same. Settings were chosen on seeds from 100; what is shown has seeds from 0. Scores are those \
 of the acting policy while it learns, mean ± standard deviation over seeds. A violation above 0 \
-means broken.{about_old}"""
+means broken. Seconds are of one core, on machines of which one is twice as fast as another: they \
+can be compared where trainings are of one day.{about_old}"""
 
 
 # One-sided knowledge

@@ -98,8 +98,9 @@ the action that was done is not. The worst violation is that of any policy that 
 
 ## Time
 
-Seconds of one core, training and everything that the rail does. Policies *looked at* are those \
-that acted after an update; *held* are those of them that had to be changed.
+Seconds of one core, training and everything that the rail does, on machines of which one is twice \
+as fast as another: all arms of one algorithm and environment had the same. Policies *looked at* \
+are those that acted after an update; *held* are those of them that had to be changed.
 
 {_times(done, results)}
 """
