@@ -50,8 +50,9 @@ _ENOUGH = 64
 # So many are taken in at once, of small rollouts several.
 _AT_ONCE = 512
 
-# Of the space, for good.
-_UNVISITED = 256
+# Of the space, for good, and one of so many in the metric: what is never visited must not cost what
+# is (measured: docs/explanation/influence.md).
+_UNVISITED, _ONE_UNVISITED_OF = 256, 8
 
 # Constrained states that stand for all of them, and of those so many that stand for a region.
 _CONSTRAINED, _OF_A_REGION = 128, 32
@@ -91,7 +92,8 @@ class References:
         """Where the policy should stay (n, *observation_shape): at most so many of all of them."""
         if self.unvisited is None:
             return spread(self.states, most)
-        return spread(np.concatenate([self.unvisited, self.states]), most)
+        few = spread(self.unvisited, max(most // _ONE_UNVISITED_OF, 1))
+        return np.concatenate([few, spread(self.states, most - len(few))])
 
     def unasked(self, policy: Policy) -> Unasked | None:
         """What should stay of the policy, as it is, where constraints speak; None if nothing."""
