@@ -15,7 +15,7 @@ from torch import nn
 
 import handrail as hr
 from handrail.sb3 import policy_of
-from handrail.sb3.acting_network import ActingNetwork
+from handrail.sb3.acting_network import ActingNetwork, ActingParts
 from handrail.sb3.callback import Handrail
 from handrail.sb3.policy import never_acting
 from tests.support.sb3_models import CARTPOLE, ppo
@@ -27,7 +27,7 @@ def network() -> nn.Sequential:
 
 def test_what_torch_counts_is_seen_at_once() -> None:
     part: Any = network().eval()
-    acting = ActingNetwork(part)
+    acting = ActingNetwork(ActingParts(part))
     part(torch.zeros(5, 3))
     assert acting.seems_unchanged()
     assert acting.is_unchanged()
@@ -35,33 +35,33 @@ def test_what_torch_counts_is_seen_at_once() -> None:
         part[0].weight[1, 1] += 1e-6
     assert not acting.seems_unchanged()
     assert not acting.is_unchanged()
-    assert ActingNetwork(part).seems_unchanged()
+    assert ActingNetwork(ActingParts(part)).seems_unchanged()
 
 
 def test_an_optimiser_and_a_buffer_are() -> None:
     part: Any = network()
-    acting = ActingNetwork(part)
+    acting = ActingNetwork(ActingParts(part))
     part(torch.randn(5, 3)).sum().backward()  # the averages of a BatchNorm
     assert not acting.seems_unchanged()
-    acting = ActingNetwork(part)
+    acting = ActingNetwork(ActingParts(part))
     torch.optim.SGD(part.parameters(), lr=0.1).step()
     assert not acting.seems_unchanged()
 
 
 def test_what_is_written_behind_its_back_is_found_by_the_numbers() -> None:
     part: Any = network()
-    acting = ActingNetwork(part)
+    acting = ActingNetwork(ActingParts(part))
     part[2].bias.data[0] += 1e-6
     assert acting.seems_unchanged()
     assert not acting.is_unchanged()
-    acting = ActingNetwork(part)
+    acting = ActingNetwork(ActingParts(part))
     part[2] = nn.Linear(4, 2)
     assert not acting.is_unchanged()
 
 
 def test_it_is_looked_at_again_before_every_rollout() -> None:
     part: Any = network()
-    acting = ActingNetwork(part)
+    acting = ActingNetwork(ActingParts(part))
     with torch.no_grad():
         part[0].weight += 1.0
     assert not acting.is_unchanged()
@@ -87,7 +87,7 @@ def test_what_has_no_say_is_left_out() -> None:
             self.log_std = nn.Parameter(torch.ones(2))
 
     part: Any = Both()
-    acting = ActingNetwork(part, [part.critic])
+    acting = ActingNetwork(ActingParts(part, [part.critic]))
     with torch.no_grad():
         part.critic[0].weight += 1.0
     assert acting.seems_unchanged()
@@ -101,7 +101,7 @@ def test_what_has_no_say_is_left_out() -> None:
 def test_another_parameter_of_the_same_numbers_is_not_the_same() -> None:
     """What is written into it later would not be counted."""
     part: Any = network()
-    acting = ActingNetwork(part)
+    acting = ActingNetwork(ActingParts(part))
     part[0].weight = nn.Parameter(part[0].weight.detach().clone())
     assert not acting.is_unchanged()
 
@@ -109,7 +109,7 @@ def test_another_parameter_of_the_same_numbers_is_not_the_same() -> None:
 def test_what_was_written_and_taken_back_was_a_change() -> None:
     """In between, something else may have acted."""
     part: Any = network()
-    acting = ActingNetwork(part)
+    acting = ActingNetwork(ActingParts(part))
     with torch.no_grad():
         part[0].weight += 1.0
         part[0].weight -= 1.0

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from operator import attrgetter, is_
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 
 _version = attrgetter("_version")
 
+# Of a part: its own dictionaries, by C alone. Torch's public ways put a name to all in them.
+_modules, _parameters, _buffers = map(attrgetter, ("_modules", "_parameters", "_buffers"))
+_training, _forward = attrgetter("training"), attrgetter("__class__.forward")
+_counted_in_make_up = tuple(map(attrgetter, ("__dict__", "_forward_hooks", "_forward_pre_hooks")))
+
 
 @final
-class ActingNetwork:
-    """A copy of all that decides how a model acts, to tell whether it still does.
+class ActingParts:
+    """The network and all inside it that has a say in how a model acts.
+
+    Asked several times a rollout, which may be ten milliseconds long: they are walked again only if
+    something else than before is inside one of them.
 
     Args:
         network: of the model.
@@ -23,11 +32,61 @@ class ActingNetwork:
 
     def __init__(self, network: nn.Module, without: Collection[nn.Module] = ()) -> None:
         self._network, self._without = network, without
-        self._copy(self._present())
+        self._walk()
+
+    def present(self) -> Sequence[nn.Module]:
+        """All of them now; those used twice as often."""
+        if not _are([*_inside(self._parts)], self._inside):
+            self._walk()
+        return self._parts
+
+    def _walk(self) -> None:
+        parts = [self._network]
+        for part in parts:  # which grows meanwhile
+            own = part._modules.values()
+            parts += [one for one in own if one is not None and one not in self._without]
+        self._parts, self._inside = parts, [*_inside(parts)]
+
+    def tensors(self) -> list[Tensor]:
+        """Their parameters and buffers now."""
+        parts = self.present()
+        every = chain(_values(map(_parameters, parts)), _values(map(_buffers, parts)))
+        return [one for one in every if one is not None]
+
+    def make_up(self) -> list[object]:
+        """All that makes them but their numbers: their methods, hooks and attributes."""
+        parts = self.present()
+        counts = (map(len, map(of, parts)) for of in _counted_in_make_up)
+        return [*parts, *map(_forward, parts), *chain.from_iterable(counts)]
+
+    def any_in_training(self) -> bool:
+        """Whether any of them is in training mode, in which it may act in another way."""
+        return any(map(_training, self.present()))
+
+
+def _inside(parts: Iterable[nn.Module]) -> Iterator[nn.Module | None]:
+    return _values(map(_modules, parts))
+
+
+def _values(dictionaries: Iterable[dict[str, Any]]) -> Iterator[Any]:
+    return chain.from_iterable(map(dict.values, dictionaries))
+
+
+@final
+class ActingNetwork:
+    """A copy of all that decides how a model acts, to tell whether it still does.
+
+    Args:
+        parts: of the model's network.
+    """
+
+    def __init__(self, parts: ActingParts) -> None:
+        self._parts = parts
+        self._copy(parts.tensors())
 
     def look_again(self) -> None:
         """As it is now it acts from here; asked before every rollout."""
-        now = self._present()
+        now = self._parts.tensors()
         if not _are(now, self._tensors) or _shapes(now) != _shapes(self._copies):
             self._copy(now)
             return
@@ -52,32 +111,12 @@ class ActingNetwork:
 
     def is_unchanged(self) -> bool:
         """Whether these are the same tensors, torch counts no write, and all numbers are equal."""
-        now = self._present()
+        now = self._parts.tensors()
         same = self.seems_unchanged() and _are(now, self._tensors)
         return same and all(map(torch.equal, self._copies, now))
 
-    def _present(self) -> list[Tensor]:
-        return [
-            one
-            for part in parts_of(self._network, self._without)
-            for own in (part._parameters, part._buffers)
-            for one in own.values()
-            if one is not None
-        ]
 
-
-def parts_of(network: nn.Module, without: Collection[nn.Module] = ()) -> list[nn.Module]:
-    """The network and all inside it but for some parts, those used twice as often.
-
-    Asked before every rollout, by dictionaries: torch's own way puts a name to each of them.
-    """
-    parts = [network]
-    for part in parts:  # which grows meanwhile
-        parts += [one for one in part._modules.values() if one is not None and one not in without]
-    return parts
-
-
-def _are(some: list[Tensor], others: list[Tensor]) -> bool:
+def _are(some: Sequence[object], others: Sequence[object]) -> bool:
     """Whether these are the very same."""
     return len(some) == len(others) and all(map(is_, some, others))
 

@@ -19,7 +19,6 @@ from handrail.sb3.experience import Experience, experience_of
 from handrail.sb3.exploration import KeptExploration
 from handrail.sb3.keeper import ModelKeeper
 from handrail.sb3.normalisation import StillNormalisation
-from handrail.sb3.policy import never_acting
 from handrail.sb3.pressure import Pressure, take_off
 from handrail.settings import OnUnproven, Reach, Selection, check_count
 
@@ -288,8 +287,8 @@ class Handrail(BaseCallback):
     def _note(self, holding: Holding) -> None:
         """Of the policy that acts from here."""
         if self._acting is None:
-            network = self.model.policy
-            self._acting = ActingNetwork(network, never_acting(network))
+            assert self._keeper is not None  # _init_callback comes first
+            self._acting = self._keeper.acting_network()
         else:
             self._acting.look_again()
         self._steps = 0

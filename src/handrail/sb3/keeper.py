@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import final
@@ -10,14 +9,13 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 from stable_baselines3.common.base_class import BaseAlgorithm
-from torch import nn
 
 from handrail._threads import one_thread
 from handrail.enforcement import Enforcement, Enforcer
 from handrail.errors import InvalidPolicy, UnsatisfiedConstraints
 from handrail.learning import Holding, Keeper, Terms
 from handrail.policies import Policy, normaliser_in
-from handrail.sb3.acting_network import parts_of
+from handrail.sb3.acting_network import ActingNetwork, ActingParts
 from handrail.sb3.experience import present_states
 from handrail.sb3.exploration import AllowedActions
 from handrail.sb3.normalisation import (
@@ -46,8 +44,8 @@ class ModelKeeper:
         self._model = model
         self._network = model.policy
         self._shown, self._wrapper = policy_by(model.policy, model), normalisation_of(model)
-        self._never_acting = never_acting(model.policy)
-        self._holdings, self._built = 0, _built(self._acting_parts())
+        self._parts = ActingParts(model.policy, never_acting(model.policy))
+        self._holdings, self._make_up = 0, self._parts.make_up()
         policy = raw_policy(self._shown, self._wrapper)
         spaces = model.observation_space, model.action_space
         begin = present_states(model)
@@ -75,6 +73,14 @@ class ModelKeeper:
         same = model is self._model and model.policy is self._network
         return same and normalisation_of(model) is self._wrapper
 
+    def acting_network(self) -> ActingNetwork:
+        """The model as it acts from here, in a training that begins.
+
+        Between two of them parts may have come to share what only the critic had.
+        """
+        self._parts = ActingParts(self._network, never_acting(self._network))
+        return ActingNetwork(self._parts)
+
     def allowed_actions(self) -> AllowedActions:
         """That a greedy policy may take while it obeys."""
         space = self._model.action_space
@@ -91,9 +97,8 @@ class ModelKeeper:
         Args:
             before: its worst violation now, if a `look` has found it.
         """
-        parts = self._acting_parts()
-        self._act(parts)
-        self._refuse_changed(parts)  # what is held must be what acts
+        self._act()
+        self._refuse_changed()  # what is held must be what acts
         if not is_normalised_by(self._model, self._wrapper):
             raise InvalidPolicy(
                 "VecNormalize(norm_obs=True) was put around the environment, or taken away, while "
@@ -107,22 +112,22 @@ class ModelKeeper:
         except UnsatisfiedConstraints as error:
             raise UnsatisfiedConstraints(f"{error}{self._hint()}") from error
 
-    def _refuse_changed(self, parts: Sequence[nn.Module]) -> None:
+    def _refuse_changed(self) -> None:
         """By its numbers, a network is compared after 1, 2, 4, … holdings and when it was rebuilt.
 
         Between these only weights have changed: of whatever else acts by them, all is as it was.
         """
         self._holdings += 1
-        built = _built(parts)
-        if built == self._built and self._holdings & (self._holdings - 1):
+        make_up = self._parts.make_up()
+        if make_up == self._make_up and self._holdings & (self._holdings - 1):
             return
-        self._built = built
+        self._make_up = make_up
         with one_thread():
             refuse_changed(self._network, self._shown)
 
     def as_it_is(self) -> Holding:
         """The model as it acts if it is not held now, looked at like any other."""
-        self._act(self._acting_parts())
+        self._act()
         return self._keeper.as_it_is(self._model.num_timesteps)
 
     def hold_and_watch(self, before: float | None = None) -> tuple[Holding, Enforcement]:
@@ -134,15 +139,12 @@ class ModelKeeper:
 
     def look(self) -> tuple[Holding, bool]:
         """The model as it acts if it is not held now, and whether it obeys; it is watched."""
-        self._act(self._acting_parts())
+        self._act()
         return self._keeper.look(self._model.num_timesteps)
 
-    def _acting_parts(self) -> list[nn.Module]:
-        return parts_of(self._network, self._never_acting)
-
-    def _act(self, parts: Sequence[nn.Module]) -> None:
+    def _act(self) -> None:
         """As it does in a rollout; `train` goes back by itself."""
-        if any(part.training for part in parts):
+        if self._parts.any_in_training():
             self._network.set_training_mode(False)
 
     def _hint(self) -> str:
@@ -167,17 +169,3 @@ class ModelKeeper:
             " A fresh network of Stable-Baselines3 is almost linear, which may be why: try "
             'policy_kwargs={"ortho_init": False}.'
         )
-
-
-def _built(parts: Sequence[nn.Module]) -> list[tuple[object, ...]]:
-    """All that makes a network but its numbers: its parts, their methods, hooks and attributes."""
-    return [
-        (
-            part,
-            type(part).forward,
-            len(part.__dict__),
-            len(part._forward_hooks),
-            len(part._forward_pre_hooks),
-        )
-        for part in parts
-    ]
