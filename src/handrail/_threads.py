@@ -36,5 +36,5 @@ def one_thread() -> Iterator[None]:
 
 @cache
 def _pools() -> tuple[LibController, ...]:
-    """The thread pools of this process; finding them takes milliseconds."""
-    return tuple(ThreadpoolController().lib_controllers)
+    """Those of BLAS in this process; finding them takes milliseconds. That of OpenMP is torch's."""
+    return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)

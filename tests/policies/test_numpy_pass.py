@@ -65,6 +65,17 @@ def test_many_states_and_other_shapes_are_for_torch() -> None:
     assert not in_numpy.takes(np.zeros((5, 4)))
 
 
+def test_few_states_are_a_matter_of_one_thread_whoever_says_so() -> None:
+    """Products of up to 2**18 multiplications, of which OpenBLAS makes one piece."""
+    wide = nn.Sequential(nn.Linear(3, 64), nn.Tanh(), nn.Linear(64, 256), nn.Tanh()).double()
+    in_numpy = CategoricalPolicy(nn.Sequential(wide, nn.Linear(256, 2).double())).in_numpy()
+    assert in_numpy is not None
+    assert in_numpy.takes_one_thread(np.zeros((16, 3)))  # 16 * 64 * 256 = 2**18
+    assert not in_numpy.takes_one_thread(np.zeros((17, 3)))
+    assert in_numpy.takes(np.zeros((17, 3)))
+    assert not in_numpy.takes_one_thread(np.zeros((16, 4)))
+
+
 def test_a_policy_that_is_still_is_looked_at_again_afterwards() -> None:
     module = network(nn.Tanh)
     policy = CategoricalPolicy(module)

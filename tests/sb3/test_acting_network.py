@@ -61,7 +61,8 @@ def test_what_is_written_behind_its_back_is_found_by_the_numbers() -> None:
 
 def test_it_is_looked_at_again_before_every_rollout() -> None:
     part: Any = network()
-    acting = ActingNetwork(ActingParts(part))
+    parts = ActingParts(part)
+    acting = ActingNetwork(parts)
     with torch.no_grad():
         part[0].weight += 1.0
     assert not acting.is_unchanged()
@@ -72,11 +73,30 @@ def test_it_is_looked_at_again_before_every_rollout() -> None:
     assert not acting.is_unchanged()
     part[2] = nn.Linear(4, 5)  # another layer
     part[0].weight.data = torch.zeros(2, 3)  # other numbers in another shape
+    parts.look()
     acting.look_again()
     assert acting.is_unchanged()
     with torch.no_grad():
         part[2].weight[0, 0] += 1.0
     assert not acting.seems_unchanged()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_numbers_may_lie_in_any_order(dtype: torch.dtype) -> None:
+    """The same ones elsewhere are no change; turned round on the same memory they are one."""
+    part: Any = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2)).to(dtype)
+    parts = ActingParts(part)
+    acting = ActingNetwork(parts)
+    part[0].weight.data = part[0].weight.data.clone()
+    assert acting.is_unchanged()
+    part[0].weight.data = part[0].weight.data.t()
+    assert acting.seems_unchanged()
+    assert not acting.is_unchanged()
+    parts.look()
+    acting.look_again()
+    assert acting.is_unchanged()
+    part[0].weight.data[0, 2] += 1.0
+    assert not acting.is_unchanged()
 
 
 def test_what_has_no_say_is_left_out() -> None:

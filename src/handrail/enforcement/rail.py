@@ -230,9 +230,7 @@ class Rail:
             held = self._hold_anew(policy)
         if held is None or not (held.satisfied or seen == 0):
             held = self._hold_on(policy, elsewhere)
-        if self._reservoir.knows_where:
-            self._moved = Displacement()
-        self._held_after = seen
+        self._go_on_from(seen)
         held = held.with_remedy(self._observations)
         return replace(held, influence=elsewhere.influence(policy))
 
@@ -248,10 +246,17 @@ class Rail:
         seen = self._reservoir.rollouts
         kept = None if self._is_due(seen) else self.enforcer.kept(policy, worst)
         if kept is not None:
-            if self._reservoir.knows_where:
-                self._moved = Displacement()
-            self._held_after = seen
+            self._go_on_from(seen)
         return kept
+
+    def _go_on_from(self, seen: int) -> None:
+        """The policy obeys after so many rollouts; where it lives is known, nothing is taken back.
+
+        From then on what it learns goes with what was held.
+        """
+        if self._moved.is_known and self._reservoir.knows_where:
+            self._moved = Displacement()
+        self._held_after = seen
 
     def knows_elsewhere(self, policy: Policy) -> bool:
         """Whether there are states at which the policy, as it is, need not change."""

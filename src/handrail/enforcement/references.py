@@ -395,6 +395,7 @@ class Reservoir:
         self._unvisited = spread(self._outside, _UNVISITED)
         self._rollouts = self._entered = 0
         self._arrived: list[Array] = []  # of the last rollouts, which nobody has asked for yet
+        self._waiting = 0  # states among these
 
     @property
     def visited(self) -> Array:
@@ -448,9 +449,9 @@ class Reservoir:
         if not len(some):
             return
         self._arrived.append(some.astype(np.float64).reshape(len(some), *self._outside.shape[1:]))
+        self._waiting += len(some)
         # Of images soon: there is no room for many.
-        numbers = sum(one.size for one in self._arrived)
-        if sum(map(len, self._arrived)) >= _AT_ONCE or numbers >= _NUMBERS:
+        if self._waiting >= _AT_ONCE or self._waiting * self._arrived[-1][0].size >= _NUMBERS:
             self._settle()
 
     def _settle(self) -> None:
@@ -462,7 +463,7 @@ class Reservoir:
             return
         every = np.concatenate(self._arrived)
         ends = np.cumsum([len(one) for one in self._arrived])[:-1]
-        self._arrived = []
+        self._arrived, self._waiting = [], 0
         at_points, inside = self._places.are_at(every), self._places.are_in_regions(every)
         outside = _entering(every, ~(at_points | inside), ends)
         alike = self._visited is self._outside and not (inside & ~at_points).any()
@@ -487,7 +488,7 @@ class Reservoir:
         if "references" not in memory:
             return
         shape = (None, *self._outside.shape[1:])
-        self._arrived = []
+        self._arrived, self._waiting = [], 0
         self._rollouts = int(tensor(memory, "rollouts", (1,), "int64")[0])
         self._outside = tensor(memory, "references", shape)
         self._visited = tensor(memory, "visited" if "visited" in memory else "references", shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, final
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from handrail._threads import one_thread
 from handrail._types import Array
-from handrail.constraints import Amount, Bounded, Tolerance, expand, noise_range
+from handrail.constraints import Amount, Bounded, Expansion, Tolerance, expand, noise_range
 from handrail.enforcement import (
     Enforcement,
     Enforcer,
@@ -173,6 +173,7 @@ class Keeper:
         """Of what the constraints ask of the policy as it draws now."""
         expansion = self._expansion = expand(self.constraints, self.policy)
         self._moved_bounds = self._bounds_by_noise()
+        self._looks_quickly = _is_quick(self.policy, expansion)
         return make_enforcer(expansion, self._terms.selection, self.policy, self._terms.tolerance)
 
     def _bounds_by_noise(self) -> list[tuple[Amount, Amount]]:
@@ -250,14 +251,14 @@ class Keeper:
             before: its worst violation now, if a `look` has found it.
         """
         start = perf_counter()
-        with one_thread(), self._bounded_noise():
+        with self._bounded_noise():
             self._follow_noise()
             result = None
             if before is None:
-                before = self.enforcer.worst(self.policy)
-                result = self._rail.keep(self.policy, before)
+                before, result = self._kept()
             if result is None:
-                result = self._rail.hold(self.policy)
+                with one_thread():
+                    result = self._rail.hold(self.policy)
             if not result.satisfied:
                 self.refused = result
                 raise UnsatisfiedConstraints(
@@ -278,6 +279,12 @@ class Keeper:
         )
         return holding, result
 
+    def _kept(self) -> tuple[float, Enforcement | None]:
+        """The worst violation, and what holding would come to if there is nothing to do."""
+        with nullcontext() if self._looks_quickly else one_thread():
+            worst = self.enforcer.worst(self.policy)
+        return worst, self._rail.keep(self.policy, worst)
+
     def is_impossible(self) -> bool:
         """Whether what is asked at some state is more than any network could do."""
         fixed = self._expansion.fixed
@@ -291,6 +298,14 @@ class Keeper:
     def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what was remembered."""
         self._rail.recall(memory)
+
+
+def _is_quick(policy: Policy, expansion: Expansion) -> bool:
+    """Whether a look at the policy takes no longer than to ask for one thread."""
+    in_numpy, fixed = policy.in_numpy(), expansion.fixed
+    if in_numpy is None or fixed is None or expansion.regional:
+        return False
+    return in_numpy.takes_one_thread(fixed.states)
 
 
 def _nothing() -> None:

@@ -20,6 +20,9 @@ from handrail.policies.normalisation import Normaliser
 # Units of the widest layer, of all states together, up to which NumPy is faster than torch.
 _FEW_UNITS = 2**14
 
+# Multiplications of one product up to which OpenBLAS takes one thread by itself.
+_FEW_MULTIPLICATIONS = 2**18
+
 
 class PassedArrays(NamedTuple):
     """One linear layer, for n states with r functionals each.
@@ -47,6 +50,7 @@ class NumpyPass:
         self._flattens = layers.flattens
         self._shape = (layers.n_observations,)
         self._most = _FEW_UNITS // max(layer.out_features for layer in layers.linear)
+        self._largest = max(layer.weight.numel() for layer in layers.linear)
         normalised = isinstance(layers.front, Normaliser)
         read = torch.float64 if normalised else layers.dtype
         self._dtype = np.dtype(str(read).removeprefix("torch."))
@@ -86,6 +90,10 @@ class NumpyPass:
         """
         n = functionals * len(states)
         return 0 < n <= self._most and states.shape[1:] == self._shape
+
+    def takes_one_thread(self, states: NDArray[Any]) -> bool:
+        """Whether states are so few that nobody has to say so."""
+        return self.takes(states) and len(states) * self._largest <= _FEW_MULTIPLICATIONS
 
     def raw(self, states: NDArray[Any]) -> Array:
         """Raw outputs (n, n_actions) of a few observations, in the precision of the network."""

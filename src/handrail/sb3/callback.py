@@ -99,6 +99,7 @@ class Handrail(BaseCallback):
         self._pressure: Pressure | None = None
         self._history: list[Holding] = []
         self._certificates: tuple[Certificate, ...] = ()
+        self._is_off_policy = False
         self._told = self._acts = False  # of a rollout of this training, and in one
         self._acting: ActingNetwork | None = None  # since it was last looked at
         self._steps = 0  # of the environments since then
@@ -126,6 +127,7 @@ class Handrail(BaseCallback):
 
     def _init_callback(self) -> None:
         """What cannot be held is refused here, before training; learning on goes on from here."""
+        self._is_off_policy = isinstance(self.model, OffPolicyAlgorithm)
         self._told, self._acts, self._acting = False, False, None
         if self._pressure is not None:
             self._pressure.end()  # left on another model by a training that was interrupted
@@ -143,10 +145,6 @@ class Handrail(BaseCallback):
             take_off(self.model.policy.optimizer)  # left on this one, by whatever callback
         if self._keeper.normalisation is not None:
             self._keeper.normalisation.begin()
-
-    @property
-    def _is_off_policy(self) -> bool:
-        return isinstance(self.model, OffPolicyAlgorithm)
 
     def _refuse_settings_of_others(self) -> None:
         name = type(self.model).__name__

@@ -144,6 +144,7 @@ class ModelKeeper:
 
     def _act(self) -> None:
         """As it does in a rollout; `train` goes back by itself."""
+        self._parts.look()
         if self._parts.any_in_training():
             self._network.set_training_mode(False)
 
