@@ -41,6 +41,11 @@ def is_one_sided(constraints: Sequence[Constraint], n_actions: int) -> bool:
     return not cover_both_sides(concatenate([one.rows(n_actions) for one in constraints]))
 
 
+def is_on_regions(constraints: Sequence[Constraint]) -> bool:
+    """Whether states that are visited can lie where they speak, which at points is never so."""
+    return any(isinstance(one, PlacedConstraint) and one.region is not None for one in constraints)
+
+
 def _two_sided(environment: str) -> Sets:
     if environment not in _BOXES:
         return {}

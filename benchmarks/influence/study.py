@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from typing import final
 
 from benchmarks.influence.cell import InfluenceCell
-from benchmarks.influence.knowledge import BOXES, FULL, NOTHING, one_sided
+from benchmarks.influence.knowledge import (
+    BOXES,
+    FULL,
+    NOTHING,
+    is_on_regions,
+    one_sided,
+    sets_of,
+)
 from benchmarks.influence.setting import (
     CARTPOLE_PPO,
     CARTPOLE_REINFORCE,
     LUNAR_LANDER_PPO,
     LUNAR_LANDER_REINFORCE,
-    NAVIGATION_PPO,
     SETTINGS,
     Setting,
 )
@@ -27,7 +33,6 @@ _LUNAR_LANDER_PPO_LONG = LUNAR_LANDER_PPO.lasting(150_000)
 # That PPO does not end at 500 there is rare, told or not: ten seeds would say little.
 _TIMES = {_CARTPOLE_PPO_LONG: 3}
 _AS_ADVICE = CARTPOLE_REINFORCE  # where it is shown what one-sided advice for everywhere does
-_GUARDED = NAVIGATION_PPO  # and what knowledge costs by itself: a mask moves nothing elsewhere
 _INSTEAD: tuple[Arm, ...] = (
     "rail",
     "advice",
@@ -87,13 +92,22 @@ class Study:
 
 
 def _one_sided_rows(setting: Setting) -> list[Row]:
+    names = one_sided(setting.environment)
+    told = [Row(setting, name, arm) for name in names for arm in _one_sided_arms(setting, name)]
+    return [Row(setting, NOTHING, "plain"), *told]
+
+
+def _one_sided_arms(setting: Setting, knowledge: str) -> list[Arm]:
+    """Beside the rail, where a visited state can lie in what is known, what that costs by itself.
+
+    A mask in front of the policy moves nothing elsewhere.
+    """
     arms: list[Arm] = ["rail"]
     if setting is _AS_ADVICE:
         arms.append("reach_10")
-    if setting is _GUARDED:
+    if setting.learner == "ppo" and is_on_regions(sets_of(setting.environment)[knowledge]):
         arms.append("mask")
-    told = [Row(setting, name, arm) for name in one_sided(setting.environment) for arm in arms]
-    return [Row(setting, NOTHING, "plain"), *told]
+    return arms
 
 
 def _full_rows(setting: Setting) -> list[Row]:

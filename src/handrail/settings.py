@@ -170,14 +170,15 @@ class Fading(BaseModel):
 
 # What "auto" is of constraints that cover both sides of a choice, for learners whose updates are
 # noisy and for those whose updates are gentle; for the latter, of those with room between two
-# bounds. Of one-sided ones for the former; and for the latter at points, and of regions, one-sided
-# or not (measured: docs/explanation/influence.md).
+# bounds. Of one-sided ones for the former; and for the latter at points, of regions that cover both
+# sides, and of those that do not (measured: docs/explanation/influence.md).
 ADVICE_ALWAYS = Fading(first=ADVICE, last=ADVICE)
 ADVICE_AT_FIRST = Fading(first=ADVICE, last=0.1, updates=50)
 ADVICE_ONCE = Fading(first=ADVICE, last=LITTLE_REACH)
 LEAST_AT_FIRST = Fading(first=0.01 * LITTLE_REACH, last=LITTLE_REACH)
 LITTLE_ALWAYS = Fading(first=LITTLE_REACH, last=LITTLE_REACH)
 LESS_AT_FIRST = Fading(first=0.1 * LITTLE_REACH, last=LITTLE_REACH)
+NEXT_TO_NOTHING_AT_FIRST = Fading(first=0.001 * LITTLE_REACH, last=LITTLE_REACH)
 
 _REACHES = f"a number from 0 (only where I said) to {ADVICE:g} and more (advice for everywhere)"
 

@@ -16,6 +16,7 @@ from handrail.settings import (
     LESS_AT_FIRST,
     LITTLE_ALWAYS,
     LITTLE_REACH,
+    NEXT_TO_NOTHING_AT_FIRST,
 )
 
 SPACES = gym.spaces.Box(-1.0, 1.0, (3,)), gym.spaces.Discrete(2)
@@ -128,6 +129,10 @@ def test_regions_say_themselves_where_they_hold() -> None:
     assert on_regions.reach() == LESS_AT_FIRST.first < LITTLE_REACH
     on_regions.learned_from(np.zeros((4, 3)))
     assert on_regions.reach() == LESS_AT_FIRST.last == LITTLE_REACH
+    one_sided = Keeper(fresh(), SPACES, Terms.of(regions[:1]))
+    assert one_sided.reach() == NEXT_TO_NOTHING_AT_FIRST.first < LESS_AT_FIRST.first
+    one_sided.learned_from(np.zeros((4, 3)))
+    assert one_sided.reach() == LITTLE_REACH
     with_points = Keeper(fresh(), SPACES, Terms.of([*RULES, regions[0]]))
     assert with_points.reach() == LESS_AT_FIRST.first
     # A tube leaves nothing to learn but what is inside of it.

@@ -53,6 +53,7 @@ from handrail.settings import (
     LEAST_AT_FIRST,
     LESS_AT_FIRST,
     LITTLE_ALWAYS,
+    NEXT_TO_NOTHING_AT_FIRST,
     SHORTEST_WAY,
     Fading,
     OnUnproven,
@@ -179,8 +180,8 @@ class Rail:
     too, if they are about values, which a learner must find out everywhere. To a gentle learner
     only points are examples of a rule: other regions say themselves where they hold. One-sided
     ones would only push the policy to that side, so what they ask for stays where they ask for it,
-    at first as closely as can be. To a gentle learner less so, of points least: for closeness
-    weights grow, and an optimiser moves large weights further.
+    at first as closely as can be. To a gentle learner less so of points, and of regions that cover
+    both sides: for closeness weights grow, and an optimiser moves large weights further.
     There is time for that before any experience: what holding moves elsewhere is taken back step by
     step, as `edit` does. But where the policy lives, only experience tells. As soon as there is
     enough, after the first rollout or some short ones, all that was held is taken back, what was
@@ -362,12 +363,11 @@ class Rail:
         covered = cover_both_sides(rows)
         if self._advice.last >= ADVICE:  # it does not fade
             return self._advice if covered else LEAST_AT_FIRST
-        little = LESS_AT_FIRST if expansion.regional else LITTLE_ALWAYS
         if not covered:
-            return little
+            return NEXT_TO_NOTHING_AT_FIRST if expansion.regional else LITTLE_ALWAYS
         if rows.quantity == VALUE or leave_room_between(rows):
             return ADVICE_ONCE
-        return little if expansion.regional else self._advice
+        return LESS_AT_FIRST if expansion.regional else self._advice
 
     def learned_from(self, states: ArrayLike) -> None:
         """Experience arrives: the states (n, *observation_shape) of a rollout."""
