@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,14 +11,13 @@ from torch import Tensor, nn
 
 import handrail as hr
 from handrail.constraints import Tolerance, expand
-from handrail.enforcement.closeness import hold_closely, hold_closer
+from handrail.enforcement.closeness import hold_closely
 from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.enforcer import Enforcer, RegionEnforcer, make_enforcer
 from handrail.enforcement.exchange import Found
 from handrail.enforcement.rail import Rail
 from handrail.enforcement.references import References
-from handrail.settings import ADVICE_ALWAYS, ADVICE_AT_FIRST, Everywhere, Fading
-from handrail.tangent import distance, snapshot
+from handrail.settings import Everywhere
 from tests.conftest import spaces
 
 BOX = hr.Box([0.5, 0.5], [0.7, 0.7])
@@ -57,82 +55,6 @@ def test_closer_than_the_least_way_at_once_and_by_its_reach() -> None:
         closely[reach] = mean_change(policy)
     assert closely[1e-5] < closely[1e-4] < closely[1e-2]
     assert closely[1e-5] < 0.8 * mean_change(at_once)
-
-
-def broken_by(policy: hr.CategoricalPolicy, logit: float) -> hr.CategoricalPolicy:
-    """An update that knows nothing of the constraint: all of the policy is moved."""
-    with torch.no_grad():
-        policy.parameters[-1].add_(torch.tensor([logit, 0.0]))
-    return policy
-
-
-@pytest.mark.parametrize("prove", [False, True])
-def test_what_a_later_holding_has_moved_is_taken_back(prove: bool) -> None:
-    policy = fresh()
-    rail = enforcer(policy, prove)
-    hold_closely(policy, around(), rail, 1e-4).raise_if_unsatisfied()
-    before = snapshot(broken_by(policy, 1.0))
-    updated = policy.probabilities(around().states)
-
-    def moved() -> float:
-        return float(np.abs(policy.probabilities(around().states) - updated).mean())
-
-    assert hr.measure(policy, [RULE]).worst_violation > 0.05
-    at_once = rail.hold(policy, Elsewhere(around(), 1e-3)).raise_if_unsatisfied()
-    far = moved()
-    closer = hold_closer(policy, before, at_once, around(), rail, 1e-6).raise_if_unsatisfied()
-    assert hr.measure(policy, [RULE]).worst_violation <= 0.0
-    assert moved() < 0.5 * far
-    assert closer.iterations > at_once.iterations
-    assert closer.parameter_change == distance(policy, before)
-    assert closer.proven is prove
-
-
-def test_where_it_cannot_be_proven_again_it_stays_where_it_was_held(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    policy = fresh()
-    rail = enforcer(policy, prove=True)
-    before = snapshot(policy)
-    held = rail.hold(policy, Elsewhere(around(), 1e-3)).raise_if_unsatisfied()
-    there = snapshot(policy)
-    monkeypatch.setattr(rail, "hold", lambda *_: replace(held, satisfied=False))
-    assert hold_closer(policy, before, held, around(), rail, 1e-6) is held
-    assert distance(policy, there) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("advice", "rule", "logit", "expected"),
-    [
-        (ADVICE_AT_FIRST, RULE, 1.0, True),
-        (ADVICE_AT_FIRST, RULE, 0.06, False),  # what it moves, nobody would notice
-        (ADVICE_ALWAYS, RULE, 1.0, False),  # whose updates are noisy, and many
-        (ADVICE_AT_FIRST, hr.AtLeast(0.9, 1, hr.Points([0.6, 0.6])), 1.0, False),
-    ],
-)
-def test_a_gentle_learner_comes_closer_on_regions_where_that_is_noticed(
-    monkeypatch: pytest.MonkeyPatch,
-    advice: Fading,
-    rule: hr.Constraint,
-    logit: float,
-    expected: bool,
-) -> None:
-    policy = fresh()
-    held_by = make_enforcer(expand([rule], policy), Everywhere(), policy, Tolerance(None))
-    rail = Rail(held_by, [rule], around(), "auto", advice)
-    rail.hold(policy).raise_if_unsatisfied()
-    rail.learned_from(around().states)
-    rail.hold(policy).raise_if_unsatisfied()  # anew, where it lives
-    tried = []
-
-    def come_closer(*given: object) -> object:
-        tried.append(given)
-        return hold_closer(*given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("handrail.enforcement.rail.hold_closer", come_closer)
-    broken_by(policy, logit)
-    assert rail.hold(policy).raise_if_unsatisfied().iterations > 0
-    assert bool(tried) is expected
 
 
 def test_with_a_proof_of_the_last_policy_only(monkeypatch: pytest.MonkeyPatch) -> None:

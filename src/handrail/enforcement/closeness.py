@@ -92,49 +92,11 @@ def hold_closely(
                 parts.append(enforcer.hold(policy, closeness.elsewhere))
         if not parts[-1].satisfied:
             restore(policy, start)
-    return _as_one(parts, distance(policy, start))
-
-
-def hold_closer(
-    policy: Policy,
-    before: list[Tensor],
-    held: Enforcement,
-    references: References,
-    enforcer: Enforcer,
-    reach: float,
-) -> Enforcement:
-    """Take back what a holding has just changed elsewhere; where that fails, leave it at that.
-
-    Args:
-        policy: obeys; changed in place.
-        before: its weights before it was held.
-        held: how that went.
-        references: where it should have stayed as it was.
-        enforcer: that held it.
-        reach: how much the weights themselves count (ρ).
-    """
-    after, searching = snapshot(policy), enforcer.without_proof()
-    restore(policy, before)
-    with unchanged_on_failure(policy):
-        closeness = Closeness(policy, references, reach)
-    restore(policy, after)
-    with unchanged_on_failure(policy):
-        parts = [held, *_come_closer(policy, closeness, searching)]
-        if len(parts) > 1 and searching is not enforcer:
-            parts.append(enforcer.hold(policy, closeness.elsewhere))
-        if not parts[-1].satisfied:
-            restore(policy, after)
-            return held
-    return _as_one(parts, distance(policy, before))
-
-
-def _as_one(parts: Sequence[Enforcement], parameter_change: float) -> Enforcement:
-    """Holdings of which each went on from the last."""
     return replace(
         parts[-1],
         history=tuple(iteration for part in parts for iteration in part.history),
         rounds=sum(part.rounds for part in parts),
-        parameter_change=parameter_change,
+        parameter_change=distance(policy, start),
     )
 
 

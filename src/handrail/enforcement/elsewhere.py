@@ -268,14 +268,6 @@ class Elsewhere:
         """Nothing else helps: take the shortest way from here."""
         self._reach = max(self._reach, ADVICE)
 
-    def moved(self, policy: Policy) -> float:
-        """How far it has moved since, on average, in the metric's coordinates; 0 if unknown."""
-        if self._watched is None or self._before is None:
-            return 0.0
-        before, after = self._before, policy.outputs(self._watched.states)
-        change = policy.natural(after)[0] - policy.natural(before)[0]
-        return float(np.linalg.norm(change, axis=1).mean())
-
     def influence(self, policy: Policy) -> Influence | None:
         """What has become of it; None where no reference is known."""
         if self._watched is None:

@@ -22,7 +22,7 @@ from handrail._storage import tensor
 from handrail._threads import one_thread
 from handrail._types import Array
 from handrail.constraints import Constraint, Expansion, Regional, Rows, Tolerance, expand
-from handrail.enforcement.closeness import hold_closely, hold_closer
+from handrail.enforcement.closeness import hold_closely
 from handrail.enforcement.conflict import Choices
 from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.enforcer import Enforcer, Memory, make_enforcer
@@ -53,7 +53,6 @@ from handrail.settings import (
     LEAST_AT_FIRST,
     LESS_AT_FIRST,
     LITTLE_ALWAYS,
-    LITTLE_REACH,
     NEXT_TO_NOTHING_AT_FIRST,
     SHORTEST_WAY,
     Fading,
@@ -63,7 +62,7 @@ from handrail.settings import (
     chosen_reach,
     chosen_selection,
 )
-from handrail.tangent import distance, restore, snapshot, unchanged_on_failure
+from handrail.tangent import distance, restore, unchanged_on_failure
 
 # References of a learner before any experience.
 _BEFORE = 512
@@ -75,12 +74,6 @@ _WATCHED = 64
 # next updates break it less often, each of which would need a correction of its own
 # (measured: docs/benchmarks/callback.md).
 _BEYOND = 0.6
-
-# What a correction at regions moves visited states by, on average and in the metric's coordinates,
-# before it is worth taking back: twice the change of a probability near 0.5. Corrections push to
-# the same side again and again, and what each moves adds up
-# (measured: docs/explanation/influence.md).
-_NOTICED = 0.004
 
 # A sum of pushes that is shorter than this is none.
 _BALANCED = 1e-9
@@ -237,7 +230,7 @@ class Rail:
             elsewhere.begin(policy)
             held = self._hold_anew(policy)
         if held is None or not (held.satisfied or seen == 0):
-            held = self._hold_on(policy, elsewhere, references)
+            held = self._hold_on(policy, elsewhere)
         self._go_on_from(seen)
         held = held.with_remedy(self._observations)
         return replace(held, influence=elsewhere.influence(policy))
@@ -303,38 +296,14 @@ class Rail:
             return False
         return seen == 0 or (self._reservoir.knows_where and self._moved.is_known)
 
-    def _hold_on(
-        self, policy: Policy, elsewhere: Elsewhere, references: References | None
-    ) -> Enforcement:
+    def _hold_on(self, policy: Policy, elsewhere: Elsewhere) -> Enforcement:
         """From where the last one ended, noting how far for as long as it may be taken back."""
         if self._reservoir.knows_where:
-            if references is None or not self._comes_closer(policy):
-                return self.enforcer.hold(policy, elsewhere)
-            return self._hold_and_come_closer(policy, elsewhere, references)
+            return self.enforcer.hold(policy, elsewhere)
         before = weights_of(policy)
         held = self.enforcer.hold(policy, elsewhere)
         self._moved = self._moved.and_since(before, policy)
         return held
-
-    def _comes_closer(self, policy: Policy) -> bool:
-        """Whether it is worth a gentle learner's time that visited states stay closer still.
-
-        Regions may lie among these, and what is asked there is asked again after every update.
-        """
-        is_gentle, reach = self._advice.last < ADVICE, self.reach(policy)
-        on_regions = bool(self._expansion(policy).regional)
-        return is_gentle and on_regions and reach <= LITTLE_REACH and self._takes_back(policy)
-
-    def _hold_and_come_closer(
-        self, policy: Policy, elsewhere: Elsewhere, references: References
-    ) -> Enforcement:
-        """By the metric's steps, and where these moved visited states, back as far as can be."""
-        before = snapshot(policy)
-        held = self.enforcer.hold(policy, elsewhere)
-        if not held.satisfied or elsewhere.moved(policy) <= _NOTICED:
-            return held
-        reach = min(self._fading(policy).first, self.reach(policy))
-        return hold_closer(policy, before, held, references, self.enforcer, reach)
 
     def _hold_anew(self, policy: Policy) -> Enforcement | None:
         """As if it had never been held before; on failure it is as it was.
