@@ -31,7 +31,7 @@ _CARTPOLE_PPO_LONG = CARTPOLE_PPO.lasting(100_000)
 _CARTPOLE_PPO_NORMALISED = _CARTPOLE_PPO_LONG.with_normalised_rewards()
 _LUNAR_LANDER_PPO_LONG = LUNAR_LANDER_PPO.lasting(150_000)
 # That PPO does not end at 500 there is rare, told or not: ten seeds would say little.
-_TIMES = {_CARTPOLE_PPO_LONG: 3}
+_TIMES = {CARTPOLE_PPO: 3, _CARTPOLE_PPO_LONG: 3}
 _AS_ADVICE = CARTPOLE_REINFORCE  # where it is shown what one-sided advice for everywhere does
 _INSTEAD: tuple[Arm, ...] = (
     "rail",
@@ -64,7 +64,7 @@ class Row:
     @property
     def times(self) -> int:
         """As many seeds as other rows have, for what happens seldom."""
-        return _TIMES.get(self.setting, 1) if self.knowledge in (NOTHING, FULL) else 1
+        return 1 if self.knowledge == BOXES else _TIMES.get(self.setting, 1)
 
     def cells(self, seeds: Sequence[int]) -> list[InfluenceCell]:
         """One per seed, and for more of them one per seed that follows."""

@@ -9,7 +9,7 @@ from benchmarks.cells.line import Line
 from benchmarks.influence.__main__ import plan
 from benchmarks.influence.cell import InfluenceCell
 from benchmarks.influence.report import Results, page
-from benchmarks.influence.setting import CARTPOLE_PPO, CARTPOLE_REINFORCE
+from benchmarks.influence.setting import CARTPOLE_REINFORCE, MOUNTAIN_CAR_PPO
 from benchmarks.influence.study import INSTEAD, ONE_SIDED, SEEDS, STUDIES, Row, Study
 from benchmarks.influence.summary import summary_of
 from benchmarks.influence.training import Training
@@ -31,13 +31,20 @@ def test_studies_share_cells_and_words_choose_among_them() -> None:
 
 def test_what_happens_seldom_is_looked_for_on_more_seeds() -> None:
     study = plan(STUDIES, SEEDS)
-    for words in (["full", "100000", "rail", "cartpole", "ppo"], ["full", "100000", "plain"]):
+    for words in (
+        ["full", "100000", "rail", "cartpole", "ppo"],
+        ["full", "100000", "plain"],
+        ["one_sided", "cartpole", "ppo", "box_left", "mask"],
+        ["one_sided", "cartpole", "ppo", "plain"],
+    ):
         seeds = [one.seed for one in study.chosen(words) if "normalised" not in one.name]
         assert seeds == list(range(30))
+    boxes = study.chosen(["instead", "cartpole", "rail"])
+    assert [one.seed for one in boxes] == list(range(10))
 
 
 def test_the_page_from_lines_is_that_from_fresh_trainings(tmp_path: Path) -> None:
-    told = Row(CARTPOLE_PPO, "push_right", "rail")
+    told = Row(MOUNTAIN_CAR_PPO, "right_uphill", "rail")
     studies = [
         Study(ONE_SIDED.name, ONE_SIDED.title, (told.plain(), told)),
         Study(INSTEAD.name, INSTEAD.title, (told, told.plain())),
@@ -57,7 +64,7 @@ def test_the_page_from_lines_is_that_from_fresh_trainings(tmp_path: Path) -> Non
 
 
 def test_what_other_code_trained_is_marked(tmp_path: Path) -> None:
-    told = Row(CARTPOLE_PPO, "push_right", "rail")
+    told = Row(MOUNTAIN_CAR_PPO, "right_uphill", "rail")
     journal = Journal(tmp_path / "influence.jsonl")
     for row in (told, told.plain()):
         for cell in row.cells(range(2)):
