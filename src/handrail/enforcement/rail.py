@@ -73,7 +73,7 @@ _WATCHED = 64
 # Where an update has broken advice, all of it comes so far inside its bounds (`Rows.units`): the
 # next updates break it less often, each of which would need a correction of its own
 # (measured: docs/benchmarks/callback.md).
-_BEYOND = 0.6
+_BEYOND = 1.5
 
 # A sum of pushes that is shorter than this is none.
 _BALANCED = 1e-9
