@@ -318,7 +318,7 @@ def test_advice_is_not_taken_back_though_it_fades() -> None:
 @pytest.mark.parametrize(
     ("reach", "advice", "inside"),
     [
-        ("auto", ADVICE_AT_FIRST, 0.6),  # of a learner whose updates are gentle, advice
+        ("auto", ADVICE_AT_FIRST, 1.5),  # of a learner whose updates are gentle, advice
         ("auto", ADVICE_ALWAYS, 0.0),  # of one whose updates are not
         (0.001, ADVICE_AT_FIRST, 0.0),  # no advice
     ],

@@ -290,7 +290,7 @@ class Rail:
         """Whether to hold anew: before any experience, and once there is enough what was held.
 
         Once only: later rollouts teach the policy what would go with whatever is taken back
-        (measured: docs/explanation/influence.md).
+        (measured: docs/explanation/influence_trials.md).
         """
         if seen == self._held_after:
             return False

@@ -51,7 +51,7 @@ _ENOUGH = 64
 _AT_ONCE = 512
 
 # Of the space, for good, and one of so many in the metric: what is never visited must not cost what
-# is (measured: docs/explanation/influence.md).
+# is (measured: docs/explanation/influence_trials.md).
 _UNVISITED, _ONE_UNVISITED_OF = 256, 8
 
 # Constrained states that stand for all of them, and of those so many that stand for a region.
