@@ -170,8 +170,8 @@ class Fading(BaseModel):
 
 # What "auto" is of constraints that cover both sides of a choice, for learners whose updates are
 # noisy and for those whose updates are gentle; for the latter, of those with room between two
-# bounds. Of one-sided ones for the former; and for the latter at points, of regions that cover both
-# sides, and of those that do not (measured: docs/explanation/influence_trials.md).
+# bounds. Of one-sided ones for the former; and for the latter at points, of regions, and of those
+# that speak of one of two actions (measured: docs/explanation/influence_trials.md).
 ADVICE_ALWAYS = Fading(first=ADVICE, last=ADVICE)
 ADVICE_AT_FIRST = Fading(first=ADVICE, last=0.1, updates=50)
 ADVICE_ONCE = Fading(first=ADVICE, last=LITTLE_REACH)

@@ -129,10 +129,13 @@ def test_regions_say_themselves_where_they_hold() -> None:
     assert on_regions.reach() == LESS_AT_FIRST.first < LITTLE_REACH
     on_regions.learned_from(np.zeros((4, 3)))
     assert on_regions.reach() == LESS_AT_FIRST.last == LITTLE_REACH
-    one_sided = Keeper(fresh(), SPACES, Terms.of(regions[:1]))
-    assert one_sided.reach() == NEXT_TO_NOTHING_AT_FIRST.first < LESS_AT_FIRST.first
-    one_sided.learned_from(np.zeros((4, 3)))
-    assert one_sided.reach() == LITTLE_REACH
+    one_of_two = Keeper(fresh(), SPACES, Terms.of(regions[:1]))
+    assert one_of_two.reach() == NEXT_TO_NOTHING_AT_FIRST.first < LESS_AT_FIRST.first
+    one_of_two.learned_from(np.zeros((4, 3)))
+    assert one_of_two.reach() == LITTLE_REACH
+    three = SPACES[0], gym.spaces.Discrete(3)
+    one_of_three = hr.CategoricalPolicy.mlp(three, hidden=[32], seed=0)
+    assert Keeper(one_of_three, three, Terms.of(regions[:1])).reach() == LESS_AT_FIRST.first
     with_points = Keeper(fresh(), SPACES, Terms.of([*RULES, regions[0]]))
     assert with_points.reach() == LESS_AT_FIRST.first
     # A tube leaves nothing to learn but what is inside of it.

@@ -180,8 +180,8 @@ class Rail:
     too, if they are about values, which a learner must find out everywhere. To a gentle learner
     only points are examples of a rule: other regions say themselves where they hold. One-sided
     ones would only push the policy to that side, so what they ask for stays where they ask for it,
-    at first as closely as can be. To a gentle learner less so of points, and of regions that cover
-    both sides: for closeness weights grow, and an optimiser moves large weights further.
+    at first as closely as can be. To a gentle learner only regions that speak of one of two
+    actions: for closeness weights grow, and an optimiser moves large weights further.
     There is time for that before any experience: what holding moves elsewhere is taken back step by
     step, as `edit` does. But where the policy lives, only experience tells. As soon as there is
     enough, after the first rollout or some short ones, all that was held is taken back, what was
@@ -363,11 +363,12 @@ class Rail:
         covered = cover_both_sides(rows)
         if self._advice.last >= ADVICE:  # it does not fade
             return self._advice if covered else LEAST_AT_FIRST
-        if not covered:
-            return NEXT_TO_NOTHING_AT_FIRST if expansion.regional else LITTLE_ALWAYS
-        if rows.quantity == VALUE or leave_room_between(rows):
+        if covered and (rows.quantity == VALUE or leave_room_between(rows)):
             return ADVICE_ONCE
-        return LESS_AT_FIRST if expansion.regional else self._advice
+        if not expansion.regional:
+            return self._advice if covered else LITTLE_ALWAYS
+        is_closest = not covered and _is_a_choice_of_two(rows)
+        return NEXT_TO_NOTHING_AT_FIRST if is_closest else LESS_AT_FIRST
 
     def learned_from(self, states: ArrayLike) -> None:
         """Experience arrives: the states (n, *observation_shape) of a rollout."""
@@ -460,6 +461,11 @@ def _cancel(pushes: Array) -> bool:
     proportions = np.vstack([unit.T, np.ones(len(unit))])
     found = nonnegative_least_squares(proportions, np.eye(unit.shape[1] + 1)[-1])
     return found is not None and found[1] < _BALANCED
+
+
+def _is_a_choice_of_two(rows: Rows) -> bool:
+    """Whether rows are about one of two actions: what they ask for is all there is to say."""
+    return rows.quantity.adds_up and rows.quantity.one_says_all(rows.weights.shape[1])
 
 
 def leave_room_between(rows: Rows) -> bool:
