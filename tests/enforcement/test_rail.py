@@ -347,7 +347,8 @@ def test_advice_brings_what_an_update_broke_further_inside(
         policy.parameters[-1].add_(torch.tensor([-0.1, 0.1], dtype=torch.float64))
     held = rail.hold(policy).raise_if_unsatisfied()
     assert held.worst_violation <= 0.0
-    assert log_odds() == pytest.approx(bound + inside, abs=0.1)
+    # In one step where that is enough, which may reach a little further.
+    assert inside - 0.1 < log_odds() - bound < 1.2 * inside + 0.1
 
 
 def test_of_values_advice_is_given_once() -> None:
