@@ -72,7 +72,7 @@ _WATCHED = 64
 
 # Where an update has broken advice, all of it comes so far inside its bounds (`Rows.units`): the
 # next updates break it less often, each of which would need a correction of its own
-# (measured: docs/benchmarks/callback.md).
+# (measured: docs/explanation/influence_trials.md).
 _BEYOND = 1.5
 
 # A sum of pushes that is shorter than this is none.
