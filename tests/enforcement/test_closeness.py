@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import handrail as hr
 from handrail.constraints import Tolerance, expand
-from handrail.enforcement.closeness import hold_closely
+from handrail.enforcement.closeness import hold_by_fences, hold_closely
 from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.enforcer import Enforcer, RegionEnforcer, make_enforcer
 from handrail.enforcement.exchange import Found
@@ -142,3 +142,85 @@ def test_a_layer_that_is_switched_off_where_a_constraint_speaks() -> None:
     result = hr.enforce(policy, [rule], references=references, reach=0.0)
     assert result.satisfied
     assert policy.outputs([[-1.0]])[0, 1] >= 0.9 - 1e-6
+
+
+# --- fences ---------------------------------------------------------------------------------------
+
+
+def untaught(n_actions: int = 2, last: float = 0.01) -> hr.CategoricalPolicy:
+    """Two layers, the last weights small, as Stable-Baselines3 begins."""
+    policy = hr.CategoricalPolicy.mlp(spaces(2, n_actions), [64, 64], "tanh", seed=0)
+    with torch.no_grad():
+        for parameter in policy.parameters[-2:]:
+            parameter.mul_(last)
+    return policy
+
+
+def fenced(policy: hr.CategoricalPolicy, *rules: hr.Constraint) -> hr.Enforcement | None:
+    expansion = expand(rules, policy)
+    chosen = make_enforcer(expansion, Everywhere(), policy, Tolerance(None))
+    return hold_by_fences(policy, around(), chosen, expansion)
+
+
+def test_a_fence_holds_a_box_and_moves_nothing_elsewhere() -> None:
+    policy, before = untaught(), untaught()
+    held = fenced(policy, RULE)
+    assert held is not None
+    assert held.satisfied
+    assert held.fences == 1
+    assert "by 1 fence in the network" in str(held)
+    assert "fences in the network" in held._repr_html_()
+    states = around().states
+    change = np.abs(policy.probabilities(states) - before.probabilities(states))
+    assert change.max() < 0.005
+    # What linearising comes to on the same network, as closely as it can.
+    bent = untaught()
+    hold_closely(bent, around(), enforcer(bent), 1e-6).raise_if_unsatisfied()
+    bending = np.abs(bent.probabilities(states) - before.probabilities(states))
+    assert change.mean() < 0.1 * bending.mean()
+    certificate = hr.certify(policy, [RULE])[0]
+    assert certificate.certified
+    # A little inside: 1 in log-odds beyond the bound at the state that is furthest from it.
+    assert certificate.lowest == pytest.approx(1 / (1 + 1 / (9 * np.e)), abs=0.003)
+
+
+def test_what_is_not_asked_for_keeps_its_proportions_inside_a_fence() -> None:
+    policy, before = untaught(4, last=1.0), untaught(4, last=1.0)
+    held = fenced(policy, hr.AtMost(0.05, 3, BOX, name="not up"))
+    assert held is not None
+    inside = BOX.spread(200)
+    now, then = policy.probabilities(inside), before.probabilities(inside)
+    assert (now[:, 3] <= 0.05).all()
+    ratio, expected = now[:, 0] / now[:, 1], then[:, 0] / then[:, 1]
+    assert np.abs(np.log(ratio / expected)).max() < 0.1
+
+
+def test_several_fences_and_what_holds_already_needs_none() -> None:
+    policy = untaught()
+    other = hr.AtLeast(0.9, 0, hr.Box([-0.7, -0.7], [-0.5, -0.5]), name="other side")
+    held = fenced(policy, RULE, other, hr.AtLeast(0.1, 1, hr.Box([-0.2, 0.3], [0, 0.4]), name="is"))
+    assert held is not None
+    assert held.fences == 2
+    assert hr.measure(policy, [RULE, other]).worst_violation <= 0.0
+
+
+NO_FENCE: list[tuple[str, hr.CategoricalPolicy, list[hr.Constraint]]] = [
+    ("no box", untaught(), [hr.AtLeast(0.9, 1, hr.Ball([0.6, 0.6], 0.1), name="ball")]),
+    ("two bounds", untaught(), [hr.Between(0.8, 0.9, 1, BOX, name="between")]),
+    ("one layer", fresh(), [RULE]),
+    ("contradictory", untaught(), [RULE, hr.AtMost(0.1, 1, BOX, name="the opposite")]),
+    ("already so", untaught(), [hr.AtLeast(0.1, 1, BOX, name="already so")]),
+    # Units of a network whose outputs hang on them all mean something.
+    ("has learned", untaught(last=30.0), [RULE]),
+]
+
+
+@pytest.mark.parametrize(
+    ("policy", "rules"), [one[1:] for one in NO_FENCE], ids=[one[0] for one in NO_FENCE]
+)
+def test_where_there_is_no_fence_nothing_is_touched(
+    policy: hr.CategoricalPolicy, rules: list[hr.Constraint]
+) -> None:
+    before = [one.detach().clone() for one in policy.parameters]
+    assert fenced(policy, *rules) is None
+    assert all(map(torch.equal, before, policy.parameters))

@@ -298,6 +298,62 @@ def test_held_anew_or_not_it_goes_on_from_what_it_remembers(interrupted_after: i
     assert not len(one.memory()["moved"])  # enough was visited: nothing is taken back any more
 
 
+def fenced_rail(reach: Reach = "auto") -> tuple[hr.CategoricalPolicy, Rail]:
+    """Of a network with room for a fence, whose last layer means little yet."""
+    policy = hr.CategoricalPolicy.mlp(spaces(2, 2), [64, 64], "tanh", seed=0)
+    with torch.no_grad():
+        for parameter in policy.parameters[-2:]:
+            parameter.mul_(0.01)
+    rules = [hr.AtLeast(0.9, 1, hr.Box([0.5, 0.5], [0.7, 0.7]), name="here")]
+    enforcer = make_enforcer(expand(rules, policy), hr.Everywhere(), policy, Tolerance())
+    states = np.random.default_rng(1).uniform(-1.0, 0.4, (200, 2))
+    return policy, Rail(enforcer, rules, References(states, "given"), reach)
+
+
+def test_what_is_fenced_in_is_not_held_anew() -> None:
+    (policy, one), (other, two) = fenced_rail(), fenced_rail()
+    visited = np.random.default_rng(2).uniform(-0.5, 0.4, (400, 2))
+    free = policy.probabilities(visited)
+    first = one.hold(policy).raise_if_unsatisfied()
+    two.hold(other)
+    assert first.fences == 1
+    assert first.influence is not None
+    assert first.influence.largest_change < 0.005
+    assert np.abs(policy.probabilities(visited) - free).max() < 0.005
+    resumed = fenced_rail()[1]
+    resumed.recall(two.memory())
+    for rail_, policy_ in ((one, policy), (resumed, other)):
+        before = weights_of(policy_)
+        rail_.learned_from(visited)
+        held = rail_.hold(policy_)
+        assert held.satisfied
+        assert held.fences == 0
+        np.testing.assert_array_equal(weights_of(policy_), before)
+
+
+def test_what_an_update_breaks_inside_a_fence_is_put_right_there() -> None:
+    policy, one = fenced_rail()
+    one.hold(policy)
+    visited = np.random.default_rng(2).uniform(-0.5, 0.4, (400, 2))
+    one.learned_from(visited)
+    with torch.no_grad():  # a learner that prefers the other action everywhere
+        policy.parameters[-1].add_(torch.tensor([2.0, -2.0], dtype=policy.dtype))
+    learned_there = policy.probabilities(visited)
+    held = one.hold(policy).raise_if_unsatisfied()
+    assert held.history
+    assert hr.measure(policy, one.constraints).worst_violation <= 0.0
+    assert np.abs(policy.probabilities(visited) - learned_there).max() < 0.005
+
+
+@pytest.mark.parametrize("reach", [0.01, 1.0, 10.0])
+def test_what_is_to_reach_further_is_not_fenced_in(reach: float) -> None:
+    policy, one = fenced_rail(reach)
+    held = one.hold(policy).raise_if_unsatisfied()
+    assert held.fences == 0
+    assert held.influence is not None
+    assert held.influence.mean_change > 0.01
+
+
 def test_advice_is_not_taken_back_though_it_fades() -> None:
     policy = hr.CategoricalPolicy.mlp(spaces(2, 2), [64], seed=0)
     rules = [

@@ -577,6 +577,26 @@ def test_every_kind_of_constraint_is_kept_while_a_model_learns(kind: str) -> Non
     assert held.worst_violation == hr.measure(policy_of(model), [rule]).worst_violation
 
 
+@pytest.mark.parametrize("activation", [torch.nn.Tanh, torch.nn.ReLU])
+def test_a_box_is_fenced_in_and_nothing_else_moves(activation: type[torch.nn.Module]) -> None:
+    model = ppo(policy_kwargs={"activation_fn": activation}, learning_rate=1e-3)
+    elsewhere = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 4)) * [2, 1, 0.18, 1]
+    around = hr.Box([-0.6, -0.6, 0.09, 0.28], [0.6, 0.6, 0.21, 0.62])
+    elsewhere = elsewhere[~around.contains(elsewhere)]
+    free = probabilities(model, elsewhere)
+    rule = hr.AtLeast(0.95, 1, TILTED, "tilted")
+    callback, watch = Handrail([rule]), Watch(TILTED.cover(200).copy())
+    start = WatchStart(elsewhere)
+    model.learn(512, callback=[callback, start, watch])
+    first = callback.history[0].influence
+    assert first is not None
+    assert first < 0.02  # at references inside the fence's own border
+    assert np.abs(start.seen[0] - free).max() < 0.01
+    assert np.stack(watch.seen)[:, :, 1].min() >= 0.95 - 1e-5
+    assert callback.worst_violation <= 0.0
+    assert hr.certify(policy_of(model), [rule])[0].certified
+
+
 class Corners(BaseCallback):
     """Of every policy that acts, how far it breaks bounds inside, on faces, edges and corners."""
 

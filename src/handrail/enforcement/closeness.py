@@ -16,6 +16,9 @@ d = y(θ) - y(θ₀) and D = θ - θ₀, a step Δ that keeps the constraints so
 Complete the square with M = JᵀJ + σI and σ = ρ + μ: Δ = z - m with m = M⁻¹(Jᵀd + ρD), and z is the
 shortest vector in the norm of M that meets the bounds moved by A m. Woodbury's identity turns every
 M⁻¹ into kernels of as many rows as there are outputs and constraints, however many the weights.
+
+A network that has not learned anything yet, and in which a box can be fenced off, needs none of
+that: what is asked for is added inside the fence, and nothing moves elsewhere.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from torch import Tensor
 
 from handrail._minimum_norm import solve_minimum_norm
 from handrail._types import Array
-from handrail.constraints import Rows
+from handrail.constraints import Expansion, Regional, Rows
 from handrail.enforcement.conflict import Choices
 from handrail.enforcement.elsewhere import Anchor, Elsewhere
 from handrail.enforcement.enforcer import Enforcer
@@ -38,8 +41,9 @@ from handrail.enforcement.linearisation import Linearisation, Targets
 from handrail.enforcement.program import factor_of
 from handrail.enforcement.references import References
 from handrail.errors import InvalidPolicy, SolverFailure
-from handrail.policies import Policy
-from handrail.settings import ADVICE
+from handrail.policies import FenceBuilder, Policy
+from handrail.regions import Box
+from handrail.settings import ADVICE, LITTLE_REACH
 from handrail.tangent import (
     Gradient,
     distance,
@@ -67,6 +71,17 @@ _MAX_EFFORT = 2000
 
 # Two steps in a row that gain less than this part of the distance are the last.
 _WORTH_IT = 0.01
+
+# What is added inside a fence is found at so many states of it, and may be at most so much; updates
+# break what is held a little inside its bounds less often (all of it in log-odds).
+_INSIDE_FENCE, _HIGHEST, _BEYOND = 256, 60.0, 1.0
+
+# Halvings of the interval in which the push is looked for.
+_HALVINGS = 40
+
+# Units that become a fence meant nothing if the rest of the policy has moved by no more than this
+# (root mean square of its coordinates y: of a probability of one half, by half as much).
+_UNMOVED = 0.05
 
 
 def hold_closely(
@@ -98,6 +113,72 @@ def hold_closely(
         rounds=sum(part.rounds for part in parts),
         parameter_change=distance(policy, start),
     )
+
+
+def hold_by_fences(
+    policy: Policy, references: References, enforcer: Enforcer, expansion: Expansion
+) -> Enforcement | None:
+    """Make the policy obey inside fences, where that leaves all else as it was.
+
+    None, and the policy as it was, if it does not, or if there are no fences for what is asked, or
+    in this network.
+
+    Args:
+        policy: changed in place.
+        references: where it should stay as it is.
+        enforcer: of the constraints.
+        expansion: the same constraints.
+    """
+    layers = policy.layers()
+    if layers is None or not FenceBuilder.can_have_fences(layers):
+        return None
+    asked = [(one, _push_within(policy, one)) for one in expansion.regional]
+    needed = [(one, push) for one, push in asked if push is None or push.any()]
+    if not needed:
+        return None
+    builder, states = FenceBuilder(layers), references.kept(_COORDINATES)
+    before, _ = policy.natural(policy.outputs(states))
+    with unchanged_on_failure(policy) as start:
+        held = None
+        if all(push is not None and builder.add(*one.region.bounds, push) for one, push in needed):
+            held = enforcer.hold(policy, Elsewhere(references, LITTLE_REACH))
+        after, _ = policy.natural(policy.outputs(states))
+        moved = (after - before)[~builder.reaches(states)]
+        if held is None or not held.satisfied or np.sqrt((moved**2).mean()) > _UNMOVED:
+            restore(policy, start)
+            return None
+    return replace(held, parameter_change=distance(policy, start), fences=len(needed))
+
+
+def _push_within(policy: Policy, regional: Regional) -> Array | None:
+    """What to add to the raw outputs (n_actions,) at every state of a region, so that it obeys.
+
+    0 where it does already; None if it is no box with one bound on probabilities.
+    """
+    row = regional.row
+    if row is None or not isinstance(regional.region, Box) or not row.quantity.adds_up:
+        return None
+    bounds = np.concatenate([row.lower, row.upper])
+    if row.raw.any() or row.has_choices or np.isfinite(bounds).sum() != 1:
+        return None
+    direction = row.weights[0] if np.isfinite(row.lower[0]) else -row.weights[0]
+    direction = direction / np.abs(direction).max()
+    raw = row.quantity.raw_of(policy.outputs(regional.region.cover(_INSIDE_FENCE)))
+
+    def is_enough(push: float) -> bool:
+        values = policy.head(raw + push * direction) @ row.weights[0]
+        return bool(((values >= bounds[0]) & (values <= bounds[1])).all())
+
+    if is_enough(0.0):
+        return np.zeros(len(direction))
+    low, high = 0.0, _HIGHEST
+    if not is_enough(high):
+        return None
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    push: Array = (high + _BEYOND) * direction
+    return push
 
 
 def _come_closer(policy: Policy, closeness: Closeness, enforcer: Enforcer) -> list[Enforcement]:

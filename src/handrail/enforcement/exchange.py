@@ -98,7 +98,6 @@ class Exchange:
     def __init__(self, expansion: Expansion, margin: float) -> None:
         self._expansion = expansion
         self._margin = margin
-        self._contradiction_sought = False
         self._working: list[Array] = [
             np.zeros((0, one.region.n_coordinates)) for one in expansion.regional
         ]
@@ -152,6 +151,11 @@ class Exchange:
         """The least of them; infinite if there is none."""
         # Of bounds so close to 0 or 1 that no margin is left inside them, there is none.
         return float(min(inset[inset > 0.0].min(initial=np.inf) for inset in self._insets))
+
+    @cached_property
+    def _contradiction(self) -> str:
+        """In words, sought once before any work: rounds of it would find out only in the end."""
+        return contradiction(self._expansion)
 
     def add(self, found: Found) -> bool:
         """Take violated states in; False if all of them were there already."""
@@ -226,17 +230,14 @@ class Exchange:
                 history += step.history
                 at_points = step.worst_violation
                 if not step.satisfied:
-                    impossible = contradiction(self._expansion)
+                    impossible = self._contradiction
                     failed = ended(at_points, impossible or step.reason, Found([], np.inf))
                     return failed if impossible else replace(failed, unevenness=step.unevenness)
             self.drop(policy)
             found = find(policy)
-            if not self._contradiction_sought and not found.nothing:
-                # Before any work, once: rounds of it would find out only in the end.
-                self._contradiction_sought = True
-                reason = contradiction(self._expansion)
-                if reason:
-                    return ended(max(found.worst_violation, at_points), reason, Found([], np.inf))
+            if not found.nothing and self._contradiction:
+                worst = max(found.worst_violation, at_points)
+                return ended(worst, self._contradiction, Found([], np.inf))
             if found.nothing:
                 worst = max(found.worst_violation, self._worst_at_points(policy, at_points))
                 return ended(worst, found.refusal, found)

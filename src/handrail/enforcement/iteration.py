@@ -109,6 +109,7 @@ class Enforcement:
         measured: names of the constraints that have no certificate though a proof was asked for:
             those at points, and relations between states.
         unevenness: sizes of observations that may be why it failed; None if they are alike.
+        fences: how many regions were held by units of the network that are on nowhere else.
     """
 
     satisfied: bool
@@ -123,6 +124,7 @@ class Enforcement:
     certificates: tuple[Certificate, ...] = ()
     measured: tuple[str, ...] = ()
     unevenness: Unevenness | None = None
+    fences: int = 0
 
     @property
     def iterations(self) -> int:
@@ -182,6 +184,8 @@ class Enforcement:
             rows += self.influence.as_rows()
         if self.regions:
             rows.append(("regions", self._regions_held()))
+        if self.fences:
+            rows.append(("fences in the network", f"{self.fences}"))
         if self.measured:
             rows.append(("not proven, but measured", listed(self.measured)))
         return html_table("Every constraint holds.", rows)
@@ -201,9 +205,11 @@ class Enforcement:
             worst += f" of {self.tolerance:g} allowed"
         if not self.parameter_change:
             return f"Every constraint held already: {worst}."
-        took = counted(self.iterations, "iteration")
+        took = f"after {counted(self.iterations, 'iteration')}"
+        if self.fences:
+            took = f"by {counted(self.fences, 'fence')} in the network"
         return (
-            f"Every constraint holds after {took}: {worst}, the weights moved by "
+            f"Every constraint holds {took}: {worst}, the weights moved by "
             f"{self.parameter_change:.3g}."
         )
 

@@ -22,7 +22,7 @@ from handrail._storage import tensor
 from handrail._threads import one_thread
 from handrail._types import Array
 from handrail.constraints import Constraint, Expansion, Regional, Rows, Tolerance, expand
-from handrail.enforcement.closeness import hold_closely
+from handrail.enforcement.closeness import hold_by_fences, hold_closely
 from handrail.enforcement.conflict import Choices
 from handrail.enforcement.elsewhere import Elsewhere
 from handrail.enforcement.enforcer import Enforcer, Memory, make_enforcer
@@ -53,6 +53,7 @@ from handrail.settings import (
     LEAST_AT_FIRST,
     LESS_AT_FIRST,
     LITTLE_ALWAYS,
+    LITTLE_REACH,
     NEXT_TO_NOTHING_AT_FIRST,
     SHORTEST_WAY,
     Fading,
@@ -218,6 +219,7 @@ class Rail:
         self._known: Expansion | None = None
         self._tubes: Sequence[Regional] | None = None
         self._moved = Displacement()
+        self._is_fenced = False
         self._held_after = -1  # rollouts
 
     def hold(self, policy: Policy) -> Enforcement:
@@ -283,8 +285,10 @@ class Rail:
         """Whether what was held may be taken back, and what was learned kept.
 
         Not what was advice; nor of values, which were learned from one another as they were held.
+        Nor fences, which move nothing elsewhere, wherever the policy comes to live.
         """
-        return policy.quantity != VALUE and self._fading(policy).first < ADVICE
+        may = policy.quantity != VALUE and self._fading(policy).first < ADVICE
+        return may and not self._is_fenced
 
     def _is_due(self, seen: int) -> bool:
         """Whether to hold anew: before any experience, and once there is enough what was held.
@@ -317,8 +321,11 @@ class Rail:
             if references is None:
                 restore(policy, start)
                 return None
-            free = weights_of(policy)
-            held = hold_closely(policy, references, self.enforcer, reach)
+            free, held = weights_of(policy), None
+            if reach <= LITTLE_REACH and not self._reservoir.rollouts:
+                held = hold_by_fences(policy, references, self.enforcer, self._expansion(policy))
+            self._is_fenced = held is not None
+            held = held or hold_closely(policy, references, self.enforcer, reach)
             if held.satisfied:
                 self._moved = Displacement().and_since(free, policy)
             else:
@@ -381,6 +388,7 @@ class Rail:
             **self._reservoir.memory(),
             "moved": self._moved.by,
             "held_after": np.array([self._held_after]),
+            "fenced": np.array([self._is_fenced]),
         }
 
     def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
@@ -389,6 +397,8 @@ class Rail:
         if "moved" in memory:  # checkpoints of before anything was held anew have none
             self._moved = Displacement(tensor(memory, "moved", (None,)))
             self._held_after = int(tensor(memory, "held_after", (1,), "int64")[0])
+        if "fenced" in memory:  # nor of before there were fences
+            self._is_fenced = bool(tensor(memory, "fenced", (1,), "bool")[0])
         self.enforcer.recall(memory)
 
 
