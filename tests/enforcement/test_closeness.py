@@ -159,7 +159,8 @@ def untaught(n_actions: int = 2, last: float = 0.01) -> hr.CategoricalPolicy:
 def fenced(policy: hr.CategoricalPolicy, *rules: hr.Constraint) -> hr.Enforcement | None:
     expansion = expand(rules, policy)
     chosen = make_enforcer(expansion, Everywhere(), policy, Tolerance(None))
-    return hold_by_fences(policy, around(), chosen, expansion)
+    found = hold_by_fences(policy, around(), chosen, expansion)
+    return None if found is None else found[0]
 
 
 def test_a_fence_holds_a_box_and_moves_nothing_elsewhere() -> None:

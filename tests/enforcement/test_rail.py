@@ -307,7 +307,7 @@ def fenced_rail(reach: Reach = "auto") -> tuple[hr.CategoricalPolicy, Rail]:
     rules = [hr.AtLeast(0.9, 1, hr.Box([0.5, 0.5], [0.7, 0.7]), name="here")]
     enforcer = make_enforcer(expand(rules, policy), hr.Everywhere(), policy, Tolerance())
     states = np.random.default_rng(1).uniform(-1.0, 0.4, (200, 2))
-    return policy, Rail(enforcer, rules, References(states, "given"), reach)
+    return policy, Rail(enforcer, rules, References(states, "given"), reach, ADVICE_AT_FIRST)
 
 
 def test_what_is_fenced_in_is_not_held_anew() -> None:
@@ -322,6 +322,10 @@ def test_what_is_fenced_in_is_not_held_anew() -> None:
     assert np.abs(policy.probabilities(visited) - free).max() < 0.005
     resumed = fenced_rail()[1]
     resumed.recall(two.memory())
+    assert one.fences is not None
+    assert resumed.fences is not None
+    for own, remembered in zip(one.fences.units, resumed.fences.units, strict=True):
+        np.testing.assert_array_equal(own, remembered)
     for rail_, policy_ in ((one, policy), (resumed, other)):
         before = weights_of(policy_)
         rail_.learned_from(visited)
@@ -343,6 +347,13 @@ def test_what_an_update_breaks_inside_a_fence_is_put_right_there() -> None:
     assert held.history
     assert hr.measure(policy, one.constraints).worst_violation <= 0.0
     assert np.abs(policy.probabilities(visited) - learned_there).max() < 0.005
+
+
+def test_a_learner_whose_updates_are_noisy_gets_none() -> None:
+    policy, one = fenced_rail()
+    noisy = Rail(one.enforcer, one.constraints, None, "auto", ADVICE_ALWAYS)
+    assert noisy.hold(policy).raise_if_unsatisfied().fences == 0
+    assert hr.enforce(fenced_rail()[0], list(one.constraints)).fences == 0
 
 
 @pytest.mark.parametrize("reach", [0.01, 1.0, 10.0])

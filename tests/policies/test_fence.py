@@ -125,27 +125,46 @@ def test_which_states_it_reaches(kind: type[nn.Module]) -> None:
     assert builder.reaches(at).tolist() == [True, True, False, False]
 
 
+@pytest.mark.parametrize("depth", [2, 3])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_learner_leaves_it_alone(kind: type[nn.Module]) -> None:
-    # Outside its band no unit of the fence has a gradient, nor inside where it is on, but for what
-    # it adds itself; of ReLU a distance outside is a feature like any other.
-    before = network(kind, dtype=torch.float32)
-    module = copy.deepcopy(before)
-    fenced(module, PUSH)
-    first, second = linear(module, 0), linear(module, 2)
-    changed = (first.weight != linear(before, 0).weight).any(dim=1)
-    gate = (second.weight != linear(before, 2).weight)[:, ~changed].any(dim=1)
-    assert int(changed.sum()) == 6
-    assert int(gate.sum()) == 1
-    around = states(2000)
-    at = around[((around < LOW - 0.2) | (around > HIGH + 0.2)).any(axis=1)]
-    module(torch.as_tensor(at).float()).square().sum().backward()
-    assert first.weight.grad is not None
-    assert second.weight.grad is not None
-    scale = float(second.weight.grad[~gate].abs().max())
-    assert float(second.weight.grad[gate].abs().max()) <= 1e-6 * scale
-    if kind is not nn.ReLU:
-        assert float(first.weight.grad[changed].abs().max()) <= 1e-6 * scale
+def test_what_flows_backwards_goes_round_it(kind: type[nn.Module], depth: int) -> None:
+    module = network(kind, depth, torch.float32)
+    builder, before = fenced(module, PUSH), copy.deepcopy(module)
+    handles = builder.fences.keep_from_learning(layers_of(module))
+    optimiser = torch.optim.Adam(module.parameters(), lr=0.01)
+    inside = hr.Box(LOW, HIGH).cover(50).copy()
+    at = torch.as_tensor(np.concatenate([states(500), inside])).float()
+
+    def learn() -> None:
+        for _ in range(5):
+            optimiser.zero_grad()
+            module(at).square().mean().backward()
+            optimiser.step()
+
+    learn()
+    layers, units = range(0, 2 * depth + 1, 2), builder.fences.units
+    for number, index in enumerate(layers):
+        now, then = linear(module, index), linear(before, index)
+        mine = torch.zeros_like(now.weight, dtype=torch.bool)
+        if number < depth:
+            mine[units[number]] = True
+            assert torch.equal(now.bias[units[number]], then.bias[units[number]])
+        if number:
+            mine[:, units[number - 1]] = True
+        moved = now.weight != then.weight
+        assert not moved[mine].any()
+        assert moved[~mine].float().mean() > 0.5
+    # What it adds is what it was.
+    without = copy.deepcopy(module)
+    with torch.no_grad():
+        linear(without, 2 * depth).weight[:, units[-1]] = 0.0
+    gate = of(module, inside) - of(without, inside)
+    np.testing.assert_allclose(gate, np.tile(gate[:1], (len(inside), 1)), atol=0.01)
+    for handle in handles:
+        handle.remove()
+    learn()
+    now, then = linear(module, 2 * depth), linear(before, 2 * depth)
+    assert (now.weight != then.weight)[:, units[-1]].all()
 
 
 def test_units_are_those_that_the_next_layer_heeds_least() -> None:

@@ -596,6 +596,27 @@ def test_a_box_is_fenced_in_and_nothing_else_moves(activation: type[torch.nn.Mod
     assert callback.worst_violation <= 0.0
     assert hr.certify(policy_of(model), [rule])[0].certified
 
+    # While it learned, gradients went round the fence; they do no longer.
+    rounding = GradientHooks()
+    model.learn(64, callback=[callback, rounding])
+    assert min(rounding.seen) > 0
+    assert rounding.now() == 0
+
+
+class GradientHooks(BaseCallback):
+    """How many parameters of a model change the gradients that they are given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[int] = []
+
+    def now(self) -> int:
+        return sum(bool(one._backward_hooks) for one in self.model.policy.parameters())
+
+    def _on_step(self) -> bool:
+        self.seen.append(self.now())
+        return True
+
 
 class Corners(BaseCallback):
     """Of every policy that acts, how far it breaks bounds inside, on faces, edges and corners."""

@@ -41,7 +41,7 @@ from handrail.enforcement.linearisation import Linearisation, Targets
 from handrail.enforcement.program import factor_of
 from handrail.enforcement.references import References
 from handrail.errors import InvalidPolicy, SolverFailure
-from handrail.policies import FenceBuilder, Policy
+from handrail.policies import FenceBuilder, Fences, Policy
 from handrail.regions import Box
 from handrail.settings import ADVICE, LITTLE_REACH
 from handrail.tangent import (
@@ -117,8 +117,8 @@ def hold_closely(
 
 def hold_by_fences(
     policy: Policy, references: References, enforcer: Enforcer, expansion: Expansion
-) -> Enforcement | None:
-    """Make the policy obey inside fences, where that leaves all else as it was.
+) -> tuple[Enforcement, Fences] | None:
+    """Make the policy obey inside fences, where that leaves all else as it was; and which they are.
 
     None, and the policy as it was, if it does not, or if there are no fences for what is asked, or
     in this network.
@@ -147,7 +147,8 @@ def hold_by_fences(
         if held is None or not held.satisfied or np.sqrt((moved**2).mean()) > _UNMOVED:
             restore(policy, start)
             return None
-    return replace(held, parameter_change=distance(policy, start), fences=len(needed))
+    change = distance(policy, start)
+    return replace(held, parameter_change=change, fences=len(needed)), builder.fences
 
 
 def _push_within(policy: Policy, regional: Regional) -> Array | None:

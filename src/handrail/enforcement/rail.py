@@ -38,7 +38,7 @@ from handrail.enforcement.references import (
     spread,
 )
 from handrail.errors import InvalidArgument, InvalidRun
-from handrail.policies import VALUE, BranchProbability, Policy
+from handrail.policies import VALUE, BranchProbability, Fences, Policy
 from handrail.rulebook import (
     AnyConstraints,
     Rulebook,
@@ -75,6 +75,9 @@ _WATCHED = 64
 # next updates break it less often, each of which would need a correction of its own
 # (measured: docs/explanation/influence_trials.md).
 _BEYOND = 1.5
+
+# In memory: the units of fences, by hidden layer.
+_FENCE = "fence."
 
 # A sum of pushes that is shorter than this is none.
 _BALANCED = 1e-9
@@ -199,6 +202,7 @@ class Rail:
     Attributes:
         enforcer: of the constraints.
         constraints: that are held.
+        fences: inside which they are; None if the network has none.
     """
 
     def __init__(
@@ -212,6 +216,7 @@ class Rail:
     ) -> None:
         self.enforcer = enforcer
         self.constraints = constraints
+        self.fences: Fences | None = None
         self._reservoir = Reservoir(constraints, first)
         self._reach, self._advice = reach, advice
         self._observations = observations
@@ -219,7 +224,6 @@ class Rail:
         self._known: Expansion | None = None
         self._tubes: Sequence[Regional] | None = None
         self._moved = Displacement()
-        self._is_fenced = False
         self._held_after = -1  # rollouts
 
     def hold(self, policy: Policy) -> Enforcement:
@@ -277,9 +281,9 @@ class Rail:
 
     def _beyond(self, policy: Policy) -> float:
         """How far inside its bounds all comes that a gentle learner is told: as advice only."""
-        is_gentle, is_correction = self._advice.last < ADVICE, self._reservoir.rollouts > 0
+        is_correction = self._reservoir.rollouts > 0
         is_advice = self.reach(policy) >= self._advice.last
-        return _BEYOND if is_gentle and is_correction and is_advice else 0.0
+        return _BEYOND if self._is_gentle and is_correction and is_advice else 0.0
 
     def _takes_back(self, policy: Policy) -> bool:
         """Whether what was held may be taken back, and what was learned kept.
@@ -288,7 +292,7 @@ class Rail:
         Nor fences, which move nothing elsewhere, wherever the policy comes to live.
         """
         may = policy.quantity != VALUE and self._fading(policy).first < ADVICE
-        return may and not self._is_fenced
+        return may and self.fences is None
 
     def _is_due(self, seen: int) -> bool:
         """Whether to hold anew: before any experience, and once there is enough what was held.
@@ -321,16 +325,32 @@ class Rail:
             if references is None:
                 restore(policy, start)
                 return None
-            free, held = weights_of(policy), None
-            if reach <= LITTLE_REACH and not self._reservoir.rollouts:
-                held = hold_by_fences(policy, references, self.enforcer, self._expansion(policy))
-            self._is_fenced = held is not None
-            held = held or hold_closely(policy, references, self.enforcer, reach)
+            free = weights_of(policy)
+            held = self._hold_by_fences(policy, references, reach)
+            if held is None:
+                held = hold_closely(policy, references, self.enforcer, reach)
             if held.satisfied:
                 self._moved = Displacement().and_since(free, policy)
             else:
                 restore(policy, start)
         return replace(held, parameter_change=distance(policy, start))
+
+    def _hold_by_fences(
+        self, policy: Policy, references: References, reach: float
+    ) -> Enforcement | None:
+        """Before any experience, for a gentle learner; None where there are none."""
+        if not self._is_gentle or reach > LITTLE_REACH or self._reservoir.rollouts:
+            return None
+        found = hold_by_fences(policy, references, self.enforcer, self._expansion(policy))
+        if found is None:
+            return None
+        held, self.fences = found
+        return held
+
+    @property
+    def _is_gentle(self) -> bool:
+        """Whether the learner's updates are: to one of others advice does not fade."""
+        return self._advice.last < ADVICE
 
     def _references(self, policy: Policy) -> References | None:
         """Where the policy, as it is, need not change; of tubes also inside of them."""
@@ -368,7 +388,7 @@ class Rail:
         """What "auto" is."""
         rows = Choices(expansion.rows(per_region=1), policy).rows
         covered = cover_both_sides(rows)
-        if self._advice.last >= ADVICE:  # it does not fade
+        if not self._is_gentle:
             return self._advice if covered else LEAST_AT_FIRST
         if covered and (rows.quantity == VALUE or leave_room_between(rows)):
             return ADVICE_ONCE
@@ -388,8 +408,12 @@ class Rail:
             **self._reservoir.memory(),
             "moved": self._moved.by,
             "held_after": np.array([self._held_after]),
-            "fenced": np.array([self._is_fenced]),
+            **self._fences_in_memory(),
         }
+
+    def _fences_in_memory(self) -> Memory:
+        units = () if self.fences is None else self.fences.units
+        return {f"{_FENCE}{depth}": np.array(own, np.int64) for depth, own in enumerate(units)}
 
     def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what was remembered."""
@@ -397,8 +421,9 @@ class Rail:
         if "moved" in memory:  # checkpoints of before anything was held anew have none
             self._moved = Displacement(tensor(memory, "moved", (None,)))
             self._held_after = int(tensor(memory, "held_after", (1,), "int64")[0])
-        if "fenced" in memory:  # nor of before there were fences
-            self._is_fenced = bool(tensor(memory, "fenced", (1,), "bool")[0])
+        layers = sum(name.startswith(_FENCE) for name in memory)
+        units = [tensor(memory, f"{_FENCE}{depth}", (None,), "int64") for depth in range(layers)]
+        self.fences = Fences(tuple(units)) if units else None
         self.enforcer.recall(memory)
 
 

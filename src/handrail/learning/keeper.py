@@ -10,6 +10,7 @@ from typing import Any, final
 
 import gymnasium as gym
 from numpy.typing import ArrayLike, NDArray
+from torch.utils.hooks import RemovableHandle
 
 from handrail._threads import one_thread
 from handrail._types import Array
@@ -167,6 +168,7 @@ class Keeper:
         names = observation_names(terms.constraints)
         self._rail = Rail(self.enforcer, given, first, terms.reach, ADVICE_AT_FIRST, names)
         self._lookout: Lookout | None = None
+        self._round_fences: list[RemovableHandle] = []
         self.refused: Enforcement | None = None
 
     def _made_enforcer(self) -> Enforcer:
@@ -265,6 +267,7 @@ class Keeper:
                     f"After {timesteps} timesteps the constraints could not be made to hold; the "
                     f"policy is as {trainer} left it. {result.reason}"
                 )
+        self._keep_fences_from_learning()
         influence = result.influence
         holding = Holding(
             timesteps=timesteps,
@@ -278,6 +281,18 @@ class Keeper:
             parameter_change=result.parameter_change,
         )
         return holding, result
+
+    def _keep_fences_from_learning(self) -> None:
+        """Until the end: what flows backwards in this policy goes round them."""
+        fences, layers = self._rail.fences, self.policy.layers()
+        if fences is not None and layers is not None and not self._round_fences:
+            self._round_fences = fences.keep_from_learning(layers)
+
+    def end(self) -> None:
+        """Whoever learns on does so as if nothing had been kept; `hold` begins again."""
+        for handle in self._round_fences:
+            handle.remove()
+        self._round_fences = []
 
     def _kept(self) -> tuple[float, Enforcement | None]:
         """The worst violation, and what holding would come to if there is nothing to do."""

@@ -22,7 +22,7 @@ from handrail.policies.branched_policy import (
 from handrail.policies.categorical import CategoricalPolicy
 from handrail.policies.coordinates import Coordinates
 from handrail.policies.deterministic import DeterministicPolicy
-from handrail.policies.fence import FenceBuilder
+from handrail.policies.fence import FenceBuilder, Fences
 from handrail.policies.fused_network import FusedNetwork, ReluLayer
 from handrail.policies.gaussian import GaussianPolicy
 from handrail.policies.greedy import GreedyPolicy
@@ -84,6 +84,7 @@ __all__ = [
     "Coordinates",
     "DeterministicPolicy",
     "FenceBuilder",
+    "Fences",
     "FusedNetwork",
     "GaussianPolicy",
     "GreedyPolicy",

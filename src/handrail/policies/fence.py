@@ -11,16 +11,21 @@ in the box and nowhere else. With an activation σ that switches from `off` to `
 and with ReLU, whose units are off on one side only, u_i = relu(b_i - a_i·s), how far a state is
 outside, and v = relu(1 - Σ u_i / band). Layers behind the second pass v on.
 
-Off outside and saturated inside, the units have hardly a gradient: a learner leaves them alone.
+A fence is not for a learner to move. Its units are saturated nearly everywhere, so their own
+weights have next to no gradient; but to the other units of the next layer they are features that
+are large and the same nearly everywhere, a dozen biases more, and an optimiser that gives every
+weight a step of the same size would learn little else at first. So gradients go round them.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.hooks import RemovableHandle
 
 from handrail._types import Array, Indices, Mask
 from handrail.policies.activation import IDENTITY, Activation, Clipping, Rectifier, Sigmoidal
@@ -42,6 +47,36 @@ _HINGE = 0.1
 
 
 @final
+@dataclass(frozen=True)
+class Fences:
+    """Those of one network.
+
+    Attributes:
+        units: of each hidden layer, which of its units they have.
+    """
+
+    units: tuple[Indices, ...]
+
+    def keep_from_learning(self, layers: Layers) -> list[RemovableHandle]:
+        """From now on, what flows backwards goes round them, until the handles are removed."""
+        handles = []
+        for depth, layer in enumerate(layers.linear):
+            weight, bias = torch.ones_like(layer.weight), torch.ones_like(layer.bias)
+            if depth < len(self.units):
+                weight[self.units[depth]] = 0.0
+                bias[self.units[depth]] = 0.0
+            if depth:
+                weight[:, self.units[depth - 1]] = 0.0
+            handles += [_masked(layer.weight, weight), _masked(layer.bias, bias)]
+        return handles
+
+
+def _masked(parameter: Tensor, mask: Tensor) -> RemovableHandle:
+    handle: RemovableHandle = parameter.register_hook(lambda gradient: gradient * mask)
+    return handle
+
+
+@final
 class FenceBuilder:
     """Builds fences into a network, in place, of the units of each layer that matter least.
 
@@ -54,6 +89,7 @@ class FenceBuilder:
         self._activation = layers.activations[0]
         following = [layer.weight for layer in layers.linear[1:]]
         self._spare = [_least_used(weight) for weight in following]
+        self._units = [spare[:0] for spare in self._spare]
         self._fenced: list[tuple[Array, Array]] = []
 
     @staticmethod
@@ -97,7 +133,14 @@ class FenceBuilder:
         else:
             self._build_of_switches(units, ends.min(axis=0), ends.max(axis=0), push)
         self._fenced.append((ends.min(axis=0), ends.max(axis=0)))
+        pairs = zip(self._units, units, strict=True)
+        self._units = [np.concatenate(pair) for pair in pairs]
         return True
+
+    @property
+    def fences(self) -> Fences:
+        """All that were built."""
+        return Fences(tuple(self._units))
 
     def reaches(self, states: Array) -> Mask:
         """Which of the states (n, *observation_shape) are inside a fence, or in its band (n,)."""

@@ -244,8 +244,8 @@ class Handrail(BaseCallback):
         """Of what the user had set."""
         if self._exploration is not None:
             self._exploration.end()
-        if self._keeper is not None and self._keeper.normalisation is not None:
-            self._keeper.normalisation.end()
+        if self._keeper is not None:
+            self._keeper.end()
 
     def _seems_as_it_acts(self) -> bool:
         return self._acting is not None and self._acting.seems_unchanged()

@@ -125,6 +125,12 @@ class ModelKeeper:
         with one_thread():
             refuse_changed(self._network, self._shown)
 
+    def end(self) -> None:
+        """The training is over: from here on the model learns as if nothing had been kept."""
+        self._keeper.end()
+        if self.normalisation is not None:
+            self.normalisation.end()
+
     def as_it_is(self) -> Holding:
         """The model as it acts if it is not held now, looked at like any other."""
         self._act()
