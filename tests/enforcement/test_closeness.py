@@ -159,7 +159,7 @@ def untaught(n_actions: int = 2, last: float = 0.01) -> hr.CategoricalPolicy:
 def fenced(policy: hr.CategoricalPolicy, *rules: hr.Constraint) -> hr.Enforcement | None:
     expansion = expand(rules, policy)
     chosen = make_enforcer(expansion, Everywhere(), policy, Tolerance(None))
-    found = hold_by_fences(policy, around(), chosen, expansion)
+    found = hold_by_fences(policy, around(), chosen, expansion, 1e-6)
     return None if found is None else found[0]
 
 
@@ -205,6 +205,21 @@ def test_several_fences_and_what_holds_already_needs_none() -> None:
     assert hr.measure(policy, [RULE, other]).worst_violation <= 0.0
 
 
+WIDE = hr.Box([-0.9, -0.9], [0.9, 0.9])
+
+
+def sloping() -> hr.CategoricalPolicy:
+    """Its log-odds are those of a line, as a learner's are."""
+    policy = untaught(last=0.0)
+    with torch.no_grad():
+        first, second, last = policy.parameters[0], policy.parameters[2], policy.parameters[4]
+        for one, size in ((first, 0.5), (second, 0.5), (last, 12.0)):
+            one[:, 0] = 0.0
+            one[0, :] = 0.0
+            one[0, 0] = size
+    return policy
+
+
 NO_FENCE: list[tuple[str, hr.CategoricalPolicy, list[hr.Constraint]]] = [
     ("no box", untaught(), [hr.AtLeast(0.9, 1, hr.Ball([0.6, 0.6], 0.1), name="ball")]),
     ("two bounds", untaught(), [hr.Between(0.8, 0.9, 1, BOX, name="between")]),
@@ -212,7 +227,10 @@ NO_FENCE: list[tuple[str, hr.CategoricalPolicy, list[hr.Constraint]]] = [
     ("contradictory", untaught(), [RULE, hr.AtMost(0.1, 1, BOX, name="the opposite")]),
     ("already so", untaught(), [hr.AtLeast(0.1, 1, BOX, name="already so")]),
     # Units of a network whose outputs hang on them all mean something.
-    ("has learned", untaught(last=30.0), [RULE]),
+    ("its units mean something", untaught(last=3.0), [RULE]),
+    # What a box that is nearly all right is pushed by would be a theft from most of it.
+    ("nearly obeys", untaught(), [hr.AtMost(0.502, 1, WIDE, name="nearly")]),
+    ("has learned", sloping(), [hr.AtLeast(0.3, 1, WIDE, name="not everywhere")]),
 ]
 
 
@@ -225,3 +243,34 @@ def test_where_there_is_no_fence_nothing_is_touched(
     before = [one.detach().clone() for one in policy.parameters]
     assert fenced(policy, *rules) is None
     assert all(map(torch.equal, before, policy.parameters))
+
+
+def test_points_beside_a_fence_are_held_as_closely() -> None:
+    policy, before = untaught(), untaught()
+    point = hr.AtLeast(0.6, 0, hr.Points([[-0.9, 0.9]]), name="point")
+    held = fenced(policy, RULE, point)
+    assert held is not None
+    assert held.fences == 1
+    measured = hr.measure(policy, [RULE, point])
+    assert measured.worst_violation <= 1e-6
+    states = around().states
+    bent = untaught()
+    rules = [RULE, point]
+    both = make_enforcer(expand(rules, bent), Everywhere(), bent, Tolerance(None))
+    hold_closely(bent, around(), both, 1e-6).raise_if_unsatisfied()
+
+    def moved(one: hr.CategoricalPolicy) -> float:
+        return float(np.abs(one.probabilities(states) - before.probabilities(states)).mean())
+
+    assert moved(policy) < 0.5 * moved(bent)
+
+
+def test_where_everything_is_inside_there_are_no_references_to_ask() -> None:
+    everywhere = hr.AtLeast(0.9, 1, hr.Box([-0.97, -0.97], [0.97, 0.97]), name="everywhere")
+    policy = untaught()
+    expansion = expand([everywhere], policy)
+    chosen = make_enforcer(expansion, Everywhere(), policy, Tolerance(None))
+    inside = References(np.random.default_rng(0).uniform(-0.98, 0.98, (50, 2)), "given")
+    found = hold_by_fences(policy, inside, chosen, expansion, 1e-6)
+    assert found is not None
+    assert hr.measure(policy, [everywhere]).worst_violation <= 0.0

@@ -118,11 +118,24 @@ def test_behind_a_layer_that_scales(kind: type[nn.Module]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_which_states_it_reaches(kind: type[nn.Module]) -> None:
-    builder = fenced(network(kind), PUSH)
+def test_it_knows_what_it_adds(kind: type[nn.Module]) -> None:
+    module = network(kind)
+    builder = fenced(module, PUSH)
     wide = BAND * (HIGH - LOW)
     at = np.stack([LOW, HIGH + 0.9 * wide, HIGH + 1.1 * wide, LOW - [0, 1.1 * wide[1], 0]])
-    assert builder.reaches(at).tolist() == [True, True, False, False]
+    unknown = [np.nan] * 3
+    np.testing.assert_array_equal(builder.added(at), [PUSH, unknown, [0.0] * 3, [0.0] * 3])
+    at = states(2000, 0.6)
+    without = copy.deepcopy(module)
+    with torch.no_grad():
+        column = linear(without, 4).weight[:, builder.fences.units[-1]]
+        linear(without, 4).weight[:, builder.fences.units[-1]] = 0.0
+        on = 1.0 if kind in (nn.ReLU, nn.Sigmoid) else None
+    said = of(module, at) - of(without, at)
+    if on is None:  # off is -1: half of it is in the bias
+        said = said + column[:, 0].numpy()
+    known = ~np.isnan(builder.added(at)).any(axis=1)
+    np.testing.assert_allclose(said[known], builder.added(at)[known], atol=5e-3)
 
 
 @pytest.mark.parametrize("depth", [2, 3])
@@ -130,7 +143,8 @@ def test_which_states_it_reaches(kind: type[nn.Module]) -> None:
 def test_what_flows_backwards_goes_round_it(kind: type[nn.Module], depth: int) -> None:
     module = network(kind, depth, torch.float32)
     builder, before = fenced(module, PUSH), copy.deepcopy(module)
-    handles = builder.fences.keep_from_learning(layers_of(module))
+    going_on = True
+    handles = builder.fences.keep_from_learning(layers_of(module), lambda: going_on)
     optimiser = torch.optim.Adam(module.parameters(), lr=0.01)
     inside = hr.Box(LOW, HIGH).cover(50).copy()
     at = torch.as_tensor(np.concatenate([states(500), inside])).float()
@@ -160,11 +174,19 @@ def test_what_flows_backwards_goes_round_it(kind: type[nn.Module], depth: int) -
         linear(without, 2 * depth).weight[:, units[-1]] = 0.0
     gate = of(module, inside) - of(without, inside)
     np.testing.assert_allclose(gate, np.tile(gate[:1], (len(inside), 1)), atol=0.01)
-    for handle in handles:
-        handle.remove()
+    going_on = False  # interrupted, say: whatever was left behind does nothing
     learn()
     now, then = linear(module, 2 * depth), linear(before, 2 * depth)
     assert (now.weight != then.weight)[:, units[-1]].all()
+    assert len(handles) == 2 * (depth + 1)
+
+
+def test_what_does_not_learn_needs_no_way_round() -> None:
+    module = network(nn.Tanh)
+    builder = fenced(module, PUSH)
+    linear(module, 4).weight.requires_grad_(False)
+    handles = builder.fences.keep_from_learning(layers_of(module), lambda: True)
+    assert len(handles) == 5
 
 
 def test_units_are_those_that_the_next_layer_heeds_least() -> None:

@@ -31,7 +31,7 @@ import numpy as np
 from torch import Tensor
 
 from handrail._minimum_norm import solve_minimum_norm
-from handrail._types import Array
+from handrail._types import Array, Mask
 from handrail.constraints import Expansion, Regional, Rows
 from handrail.enforcement.conflict import Choices
 from handrail.enforcement.elsewhere import Anchor, Elsewhere
@@ -43,7 +43,7 @@ from handrail.enforcement.references import References
 from handrail.errors import InvalidPolicy, SolverFailure
 from handrail.policies import FenceBuilder, Fences, Policy
 from handrail.regions import Box
-from handrail.settings import ADVICE, LITTLE_REACH
+from handrail.settings import ADVICE
 from handrail.tangent import (
     Gradient,
     distance,
@@ -73,11 +73,12 @@ _MAX_EFFORT = 2000
 _WORTH_IT = 0.01
 
 # What is added inside a fence is found at so many states of it, and may be at most so much; updates
-# break what is held a little inside its bounds less often (all of it in log-odds).
+# break what is held a little inside its bounds less often (in log-odds, and at most as much again).
 _INSIDE_FENCE, _HIGHEST, _BEYOND = 256, 60.0, 1.0
 
-# Halvings of the interval in which the push is looked for.
-_HALVINGS = 40
+# Halvings of the interval in which the push is looked for, and which part of the largest that any
+# state of a region needs all others must need as well.
+_HALVINGS, _ALIKE = 40, 0.5
 
 # Units that become a fence meant nothing if the rest of the policy has moved by no more than this
 # (root mean square of its coordinates y: of a probability of one half, by half as much).
@@ -116,45 +117,64 @@ def hold_closely(
 
 
 def hold_by_fences(
-    policy: Policy, references: References, enforcer: Enforcer, expansion: Expansion
+    policy: Policy, references: References, enforcer: Enforcer, expansion: Expansion, reach: float
 ) -> tuple[Enforcement, Fences] | None:
     """Make the policy obey inside fences, where that leaves all else as it was; and which they are.
 
-    None, and the policy as it was, if it does not, or if there are no fences for what is asked, or
-    in this network.
+    What is asked at points is held closely besides. None, and the policy as it was, if there are no
+    fences for what is asked of it, or in this network, or if their units meant something.
 
     Args:
         policy: changed in place.
         references: where it should stay as it is.
         enforcer: of the constraints.
         expansion: the same constraints.
+        reach: how much the weights themselves count (ρ), for points.
     """
     layers = policy.layers()
     if layers is None or not FenceBuilder.can_have_fences(layers):
         return None
-    asked = [(one, _push_within(policy, one)) for one in expansion.regional]
-    needed = [(one, push) for one, push in asked if push is None or push.any()]
+    asked = [(one.region, _push_within(policy, one)) for one in expansion.regional]
+    needed = [(region, push) for region, push in asked if push is None or push.any()]
     if not needed:
         return None
-    builder, states = FenceBuilder(layers), references.kept(_COORDINATES)
-    before, _ = policy.natural(policy.outputs(states))
+    covers = [region.cover(_INSIDE_FENCE) for region, _ in needed]
+    shape = references.states.shape[1:]
+    states = np.concatenate(
+        [references.kept(_COORDINATES), *(c.reshape(-1, *shape) for c in covers)]
+    )
+    before, builder = policy.quantity.raw_of(policy.outputs(states)), FenceBuilder(layers)
     with unchanged_on_failure(policy) as start:
         held = None
-        if all(push is not None and builder.add(*one.region.bounds, push) for one, push in needed):
-            held = enforcer.hold(policy, Elsewhere(references, LITTLE_REACH))
-        after, _ = policy.natural(policy.outputs(states))
-        moved = (after - before)[~builder.reaches(states)]
-        if held is None or not held.satisfied or np.sqrt((moved**2).mean()) > _UNMOVED:
+        built = all(push is not None and builder.add(*r.bounds, push) for r, push in needed)
+        if built and _is_as_before(policy, states, before + builder.added(states)):
+            held = hold_closely(policy, references, enforcer, reach)
+        if held is None or not held.satisfied:
             restore(policy, start)
             return None
     change = distance(policy, start)
     return replace(held, parameter_change=change, fences=len(needed)), builder.fences
 
 
+def _is_as_before(policy: Policy, states: Array, expected: Array) -> bool:
+    """Whether units that became fences meant nothing: all is as it was, but for what they add.
+
+    Args:
+        policy: as it is.
+        states: (n, *observation_shape).
+        expected: raw outputs (n, n_actions) there; NaN where they are not known.
+    """
+    known = ~np.isnan(expected).any(axis=1)
+    now, _ = policy.natural(policy.outputs(states[known]))
+    then, _ = policy.natural(policy.head(expected[known]))
+    return bool(known.any()) and float(np.sqrt(((now - then) ** 2).mean())) <= _UNMOVED
+
+
 def _push_within(policy: Policy, regional: Regional) -> Array | None:
     """What to add to the raw outputs (n_actions,) at every state of a region, so that it obeys.
 
-    0 where it does already; None if it is no box with one bound on probabilities.
+    0 where it does already. None if it is no box with one bound on probabilities, or if states of
+    it need very different pushes: what the policy says there would be lost to the largest.
     """
     row = regional.row
     if row is None or not isinstance(regional.region, Box) or not row.quantity.adds_up:
@@ -164,21 +184,28 @@ def _push_within(policy: Policy, regional: Regional) -> Array | None:
         return None
     direction = row.weights[0] if np.isfinite(row.lower[0]) else -row.weights[0]
     direction = direction / np.abs(direction).max()
-    raw = row.quantity.raw_of(policy.outputs(regional.region.cover(_INSIDE_FENCE)))
+    states = regional.region.cover(_INSIDE_FENCE).reshape(-1, *regional.constraint.states.shape[1:])
+    raw = row.quantity.raw_of(policy.outputs(states))
 
-    def is_enough(push: float) -> bool:
-        values = policy.head(raw + push * direction) @ row.weights[0]
-        return bool(((values >= bounds[0]) & (values <= bounds[1])).all())
+    def is_enough(push: Array) -> Mask:
+        values = policy.head(raw + push[:, None] * direction) @ row.weights[0]
+        result: Mask = (values >= bounds[0]) & (values <= bounds[1])
+        return result
 
-    if is_enough(0.0):
+    low, high = np.zeros(len(raw)), np.full(len(raw), _HIGHEST)
+    if is_enough(low).all():
         return np.zeros(len(direction))
-    low, high = 0.0, _HIGHEST
-    if not is_enough(high):
+    if not is_enough(high).all():
         return None
+    high = np.where(is_enough(low), 0.0, high)
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    push: Array = (high + _BEYOND) * direction
+        enough = is_enough(middle)
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    most = float(high.max())
+    if high.min() < _ALIKE * most:
+        return None
+    push: Array = (most + min(_BEYOND, most)) * direction
     return push
 
 

@@ -185,7 +185,8 @@ class Rail:
     only points are examples of a rule: other regions say themselves where they hold. One-sided
     ones would only push the policy to that side, so what they ask for stays where they ask for it,
     at first as closely as can be. To a gentle learner only regions that speak of one of two
-    actions: for closeness weights grow, and an optimiser moves large weights further.
+    actions: for closeness weights grow, and an optimiser moves large weights further. What is asked
+    of its fresh network in a box can mostly be fenced in, and nothing else moves.
     There is time for that before any experience: what holding moves elsewhere is taken back step by
     step, as `edit` does. But where the policy lives, only experience tells. As soon as there is
     enough, after the first rollout or some short ones, all that was held is taken back, what was
@@ -341,7 +342,8 @@ class Rail:
         """Before any experience, for a gentle learner; None where there are none."""
         if not self._is_gentle or reach > LITTLE_REACH or self._reservoir.rollouts:
             return None
-        found = hold_by_fences(policy, references, self.enforcer, self._expansion(policy))
+        expansion = self._expansion(policy)
+        found = hold_by_fences(policy, references, self.enforcer, expansion, reach)
         if found is None:
             return None
         held, self.fences = found

@@ -169,6 +169,7 @@ class Keeper:
         self._rail = Rail(self.enforcer, given, first, terms.reach, ADVICE_AT_FIRST, names)
         self._lookout: Lookout | None = None
         self._round_fences: list[RemovableHandle] = []
+        self._is_going_on: Callable[[], bool] = _always
         self.refused: Enforcement | None = None
 
     def _made_enforcer(self) -> Enforcer:
@@ -282,11 +283,23 @@ class Keeper:
         )
         return holding, result
 
+    def begin(self, is_going_on: Callable[[], bool]) -> None:
+        """A training begins.
+
+        Args:
+            is_going_on: whether it still is; nobody is told of one that is interrupted.
+        """
+        self.end()
+        self._is_going_on = is_going_on
+
     def _keep_fences_from_learning(self) -> None:
-        """Until the end: what flows backwards in this policy goes round them."""
-        fences, layers = self._rail.fences, self.policy.layers()
-        if fences is not None and layers is not None and not self._round_fences:
-            self._round_fences = fences.keep_from_learning(layers)
+        """Until the training ends: what flows backwards in this policy goes round them."""
+        if self._rail.fences is None or self._round_fences:
+            return
+        layers = self.policy.layers()
+        if layers is not None:
+            keep = self._rail.fences.keep_from_learning
+            self._round_fences = keep(layers, self._is_going_on)
 
     def end(self) -> None:
         """Whoever learns on does so as if nothing had been kept; `hold` begins again."""
@@ -312,6 +325,7 @@ class Keeper:
 
     def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what was remembered."""
+        self.end()  # other fences, perhaps
         self._rail.recall(memory)
 
 
@@ -321,6 +335,11 @@ def _is_quick(policy: Policy, expansion: Expansion) -> bool:
     if in_numpy is None or fixed is None or expansion.regional:
         return False
     return in_numpy.takes_one_thread(fixed.states)
+
+
+def _always() -> bool:
+    """Of whoever has trainings that are not told apart."""
+    return True
 
 
 def _nothing() -> None:

@@ -4,11 +4,12 @@ A network can say something in a part of the space and leave all the rest as it 
 hidden layers are given to it: a unit of the first per side of the box says whether a state is
 within that side, and one of the second whether it is within all of them. That unit is on inside,
 off outside, and changes between the two in a narrow band; what it adds to the raw outputs is added
-in the box and nowhere else. With an activation σ that switches from `off` to `on`,
+in the box and nowhere else. With an activation σ that goes from `off` to `on`, and m sides
+a_i·s ≤ b_i with the band beyond them,
 
-    u_i = σ(w (a_i·s - b_i) / band),    v = σ(g (Σ u_i - (m on - (on - off) / 2)) / (on - off) · 2),
+    u_i = σ(w (b_i + band / 2 - a_i·s) / band),    v = σ(g (Σ u_i - m on + (on - off) / 2)),
 
-and with ReLU, whose units are off on one side only, u_i = relu(b_i - a_i·s), how far a state is
+and with ReLU, whose units are off on one side only, u_i = relu(a_i·s - b_i), how far a state is
 outside, and v = relu(1 - Σ u_i / band). Layers behind the second pass v on.
 
 A fence is not for a learner to move. Its units are saturated nearly everywhere, so their own
@@ -19,6 +20,7 @@ weight a step of the same size would learn little else at first. So gradients go
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -27,7 +29,7 @@ import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
-from handrail._types import Array, Indices, Mask
+from handrail._types import Array, Indices
 from handrail.policies.activation import IDENTITY, Activation, Clipping, Rectifier, Sigmoidal
 from handrail.policies.layers import Layers
 from handrail.policies.scaler import Scaler
@@ -57,9 +59,16 @@ class Fences:
 
     units: tuple[Indices, ...]
 
-    def keep_from_learning(self, layers: Layers) -> list[RemovableHandle]:
-        """From now on, what flows backwards goes round them, until the handles are removed."""
-        handles = []
+    def keep_from_learning(
+        self, layers: Layers, during: Callable[[], bool]
+    ) -> list[RemovableHandle]:
+        """From now on, what flows backwards goes round them, until the handles are removed.
+
+        Args:
+            layers: of the network.
+            during: whether it still should: nobody removes what an interrupted training leaves.
+        """
+        masks: list[tuple[Tensor, Tensor]] = []
         for depth, layer in enumerate(layers.linear):
             weight, bias = torch.ones_like(layer.weight), torch.ones_like(layer.bias)
             if depth < len(self.units):
@@ -67,12 +76,15 @@ class Fences:
                 bias[self.units[depth]] = 0.0
             if depth:
                 weight[:, self.units[depth - 1]] = 0.0
-            handles += [_masked(layer.weight, weight), _masked(layer.bias, bias)]
-        return handles
+            masks += [(layer.weight, weight), (layer.bias, bias)]
+        return [_masked(one, mask, during) for one, mask in masks if one.requires_grad]
 
 
-def _masked(parameter: Tensor, mask: Tensor) -> RemovableHandle:
-    handle: RemovableHandle = parameter.register_hook(lambda gradient: gradient * mask)
+def _masked(parameter: Tensor, mask: Tensor, during: Callable[[], bool]) -> RemovableHandle:
+    def go_round(gradient: Tensor) -> Tensor:
+        return gradient * mask if during() else gradient
+
+    handle: RemovableHandle = parameter.register_hook(go_round)
     return handle
 
 
@@ -90,7 +102,7 @@ class FenceBuilder:
         following = [layer.weight for layer in layers.linear[1:]]
         self._spare = [_least_used(weight) for weight in following]
         self._units = [spare[:0] for spare in self._spare]
-        self._fenced: list[tuple[Array, Array]] = []
+        self._built: list[tuple[Array, Array, Array]] = []  # low, high, push
 
     @staticmethod
     def can_have_fences(layers: Layers) -> bool:
@@ -132,7 +144,7 @@ class FenceBuilder:
             self._build_of_hinges(units, ends.min(axis=0), ends.max(axis=0), push)
         else:
             self._build_of_switches(units, ends.min(axis=0), ends.max(axis=0), push)
-        self._fenced.append((ends.min(axis=0), ends.max(axis=0)))
+        self._built.append((ends.min(axis=0), ends.max(axis=0), push))
         pairs = zip(self._units, units, strict=True)
         self._units = [np.concatenate(pair) for pair in pairs]
         return True
@@ -142,13 +154,20 @@ class FenceBuilder:
         """All that were built."""
         return Fences(tuple(self._units))
 
-    def reaches(self, states: Array) -> Mask:
-        """Which of the states (n, *observation_shape) are inside a fence, or in its band (n,)."""
-        seen, found = self._layers.seen(states), np.zeros(len(states), dtype=bool)
-        for low, high in self._fenced:
+    def added(self, states: Array) -> Array:
+        """What they add to the raw outputs (n, n_actions) at states (n, *observation_shape).
+
+        NaN in their bands, where it is some of it.
+        """
+        seen = self._layers.seen(states)
+        total = np.zeros((len(states), self._layers.linear[-1].out_features))
+        for low, high, push in self._built:
             beyond = _BAND * _widths(low, high)
-            found |= ((seen >= low - beyond) & (seen <= high + beyond)).all(axis=1)
-        return found
+            inside = ((seen >= low) & (seen <= high)).all(axis=1)
+            near = ((seen >= low - beyond) & (seen <= high + beyond)).all(axis=1)
+            total[inside] += push
+            total[near & ~inside] = np.nan
+        return total
 
     def _build_of_switches(
         self, units: list[Indices], low: Array, high: Array, push: Array

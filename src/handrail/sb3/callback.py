@@ -36,7 +36,9 @@ class Handrail(BaseCallback):
 
     Only the actor's parameters are changed, in place: the critic and what both share stay bit for
     bit as they are. So does the optimiser's state: Adam's moments remain those of the gradients it
-    was given, and the next step starts from where the constraints hold.
+    was given, and the next step starts from where the constraints hold. A box that can
+    be fenced off in the network is, before the first step, and what flows backwards goes round the
+    fence until training ends.
 
     Of SAC, TD3 and DDPG, constraints are about the deterministic action, of DQN and QR-DQN about
     the greedy one; what noise adds to it, and random actions, nobody holds unless `explore` says
@@ -131,6 +133,8 @@ class Handrail(BaseCallback):
         self._told, self._acts, self._acting = False, False, None
         if self._pressure is not None:
             self._pressure.end()  # left on another model by a training that was interrupted
+        if self._keeper is not None:
+            self._keeper.end()  # left on another model, or on this one, by an interruption
         if self._keeper is None or not self._keeper.keeps(self.model):
             self._refuse_settings_of_others()
             self._keeper = ModelKeeper(self.model, self._terms)
@@ -141,6 +145,7 @@ class Handrail(BaseCallback):
                 self._pressure = Pressure(
                     self.model, self._keeper.policy, self._strength, self._keeper.enforcer.tolerance
                 )
+        self._keeper.begin()
         if not self._is_off_policy:
             take_off(self.model.policy.optimizer)  # left on this one, by whatever callback
         if self._keeper.normalisation is not None:
@@ -246,6 +251,8 @@ class Handrail(BaseCallback):
             self._exploration.end()
         if self._keeper is not None:
             self._keeper.end()
+            if self._keeper.normalisation is not None:
+                self._keeper.normalisation.end()
 
     def _seems_as_it_acts(self) -> bool:
         return self._acting is not None and self._acting.seems_unchanged()

@@ -125,11 +125,14 @@ class ModelKeeper:
         with one_thread():
             refuse_changed(self._network, self._shown)
 
+    def begin(self) -> None:
+        """A training begins: the one that the model is in now."""
+        model, training = self._model, self._model.start_time
+        self._keeper.begin(lambda: model.start_time == training)
+
     def end(self) -> None:
-        """The training is over: from here on the model learns as if nothing had been kept."""
+        """It is over: from here on the model learns as if nothing had been kept."""
         self._keeper.end()
-        if self.normalisation is not None:
-            self.normalisation.end()
 
     def as_it_is(self) -> Holding:
         """The model as it acts if it is not held now, looked at like any other."""
