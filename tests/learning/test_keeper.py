@@ -141,3 +141,59 @@ def test_regions_say_themselves_where_they_hold() -> None:
     # A tube leaves nothing to learn but what is inside of it.
     tube = [hr.Between(0.3, 0.7, 0, around[0])]
     assert Keeper(fresh(), SPACES, Terms.of(tube)).reach() == ADVICE_ONCE.first
+
+
+def fenced_keeper(seed: int) -> Keeper:
+    """Of a network in which a box is fenced off; which units that takes depends on the seed."""
+    spaces = gym.spaces.Box(-1.0, 1.0, (2,), np.float64), gym.spaces.Discrete(2)
+    policy = hr.CategoricalPolicy.mlp(spaces, [64, 64], "tanh", seed=seed)
+    with torch.no_grad():
+        for parameter in policy.parameters[-2:]:
+            parameter.mul_(0.01)
+    rule = hr.AtLeast(0.9, 1, hr.Box([0.5, 0.5], [0.7, 0.7]), name="here")
+    return Keeper(policy, spaces, Terms.of([rule], None, None, "auto", None, False, "refuse"))
+
+
+def still_units(keeper: Keeper) -> list[int]:
+    """Of the first layer, those that the second layer would not learn to heed."""
+    keeper.policy.module.zero_grad()
+    states = torch.as_tensor(np.random.default_rng(0).uniform(-0.1, 0.4, (500, 2)))
+    keeper.policy.module(states).square().sum().backward()
+    gradient = keeper.policy.parameters[2].grad
+    assert gradient is not None
+    still: list[int] = (gradient == 0.0).all(dim=0).nonzero().ravel().tolist()
+    return still
+
+
+def test_what_flows_backwards_goes_round_fences_until_the_training_ends() -> None:
+    keeper = fenced_keeper(0)
+    going_on = True
+    keeper.begin(lambda: going_on)
+    assert still_units(keeper) == []
+    keeper.hold(0, "PPO")
+    assert len(still_units(keeper)) == 4
+    going_on = False  # interrupted: nobody was told
+    assert still_units(keeper) == []
+    going_on = True
+    keeper.end()
+    assert still_units(keeper) == []
+    keeper.hold(64, "PPO")
+    assert len(still_units(keeper)) == 4
+
+
+def test_the_fences_of_a_memory_are_those_that_gradients_go_round() -> None:
+    remembered, other = fenced_keeper(0), fenced_keeper(1)
+    remembered.hold(0, "PPO")
+    other.hold(0, "PPO")
+    units, before = still_units(remembered), still_units(other)
+    assert units != before
+    with torch.no_grad():  # as a learner that is restored
+        for own, one in zip(other.policy.parameters, remembered.policy.parameters, strict=True):
+            own.copy_(one)
+    other.recall(remembered.memory())
+    other.hold(64, "PPO")
+    assert still_units(other) == units
+    without_fences = {k: v for k, v in remembered.memory().items() if not k.startswith("fence.")}
+    other.recall(without_fences)
+    other.hold(128, "PPO")
+    assert still_units(other) == []

@@ -618,6 +618,40 @@ class GradientHooks(BaseCallback):
         return True
 
 
+class Interruption(BaseCallback):
+    """Ctrl-C at a step."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__()
+        self.step = step
+
+    def _on_step(self) -> bool:
+        if self.n_calls == self.step:
+            raise KeyboardInterrupt
+        return True
+
+
+def test_after_an_interruption_a_model_learns_as_if_there_were_no_fence() -> None:
+    model, callback = ppo(), Handrail([hr.AtLeast(0.95, 1, TILTED, "tilted")])
+
+    def taught(**settings: Any) -> float:
+        """Of the weights of the second layer, those that had a gradient last."""
+        model.learn(64, **settings)
+        weights = dict(model.policy.named_parameters())["mlp_extractor.policy_net.2.weight"]
+        assert weights.grad is not None
+        return float((weights.grad != 0.0).float().mean())
+
+    with pytest.raises(KeyboardInterrupt):
+        model.learn(256, callback=[callback, Interruption(70)])
+    # Eight units of the first layer and one of the second, which is saturated, are the fence.
+    assert taught() == pytest.approx(63 / 64, abs=0.002)
+    assert taught(callback=callback) == pytest.approx(56 * 63 / 64**2, abs=0.002)
+    assert taught() == pytest.approx(63 / 64, abs=0.002)
+    model.policy.action_net.weight.requires_grad_(False)
+    model.learn(64, callback=callback)
+    assert callback.worst_violation <= 0.0
+
+
 class Corners(BaseCallback):
     """Of every policy that acts, how far it breaks bounds inside, on faces, edges and corners."""
 
