@@ -36,9 +36,8 @@ class Handrail(BaseCallback):
 
     Only the actor's parameters are changed, in place: the critic and what both share stay bit for
     bit as they are. So does the optimiser's state: Adam's moments remain those of the gradients it
-    was given, and the next step starts from where the constraints hold. A box that can
-    be fenced off in the network is, before the first step, and what flows backwards goes round the
-    fence until training ends.
+    was given, and the next step starts from where the constraints hold. A box that can be fenced
+    off in the network is, before the first step, and gradients go round the fence while it trains.
 
     Of SAC, TD3 and DDPG, constraints are about the deterministic action, of DQN and QR-DQN about
     the greedy one; what noise adds to it, and random actions, nobody holds unless `explore` says
